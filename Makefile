@@ -1,0 +1,45 @@
+# `make help` lists the targets. Everything runs from .venv, which `make setup` builds from the lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fix lock differential
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
+
+setup: $(VENV)/.ready ## build .venv from the lock (done by the other targets when needed)
+
+$(VENV)/.ready: requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup ## embedded PostgreSQL, local SES + SNS, the Procfile's processes; ONCE=1 checks the outcome and stops
+	@$(BIN)/mail-service demo $(if $(ONCE),--once)
+
+test: setup check ## checks, then every test that needs nothing but Python
+	@$(BIN)/python -m pytest
+	@echo "left out here, run by .ci/run: make differential (npm)"
+
+check: setup ## format, lint, types, import contracts, migrations
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make fix"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+fix: setup ## format, and repair what lint can repair
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+lock: setup ## compile the lock files from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+
+differential: setup ## compare signature verification with AWS's own validator (needs npm)
+	@$(BIN)/python -m pytest -m differential tests/differential

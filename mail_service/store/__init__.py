@@ -1,0 +1,1 @@
+"""What is written: the only SQL. A function takes a transaction, keeps one promise, never commits."""
