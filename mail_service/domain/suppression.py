@@ -1,0 +1,43 @@
+"""Who may not be written to, why, and by which rule a suppression may be lifted."""
+
+from enum import StrEnum
+
+from mail_service.domain.events import FactKind
+from mail_service.domain.facts import KnownFact, is_permanent, is_personal
+
+
+class SuppressionReason(StrEnum):
+    """Why a mailbox gets no mail, weakest first. Order and labels equal the enum in the database."""
+
+    MANUAL = "manual"
+    BOUNCE = "bounce"
+    COMPLAINT = "complaint"
+
+
+class ReleaseRule(StrEnum):
+    """The stated ground on which a person lifts a suppression."""
+
+    ADDRESS_CONFIRMED = "address_confirmed"
+    CONSENT_RENEWED = "consent_renewed"
+    OPERATOR_ERROR = "operator_error"
+
+
+def reason_in(fact: KnownFact) -> SuppressionReason | None:
+    """Say whether a fact stops later mail, and why.
+
+    A permanent bounce does, unless its entry says that the mail is merely delayed; so does a
+    person's complaint. Transient and undetermined bounces, out-of-office replies and reports about
+    authentication do not (design.md, section 8).
+    """
+    if fact.kind is FactKind.BOUNCED and is_permanent(fact.type) and fact.action != "delayed":
+        return SuppressionReason.BOUNCE
+    if fact.kind is FactKind.COMPLAINED and is_personal(fact.type):
+        return SuppressionReason.COMPLAINT
+    return None
+
+
+def may_release(reason: SuppressionReason, rule: ReleaseRule, *, confirmed: bool) -> bool:
+    """Say whether this rule lifts a suppression of this reason; complaints need renewed consent."""
+    if reason is SuppressionReason.COMPLAINT:
+        return rule is ReleaseRule.CONSENT_RENEWED and confirmed
+    return True

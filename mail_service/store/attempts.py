@@ -1,0 +1,137 @@
+"""Attempts: one row per call to SES. Certainty about a call only grows; a saved MessageId stays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from mail_service.domain.sending import Attempt, AttemptState
+from mail_service.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is now known of one attempt, to be written."""
+
+    attempt_id: UUID
+    state: AttemptState
+    provider_message_id: str | None
+    decision: str
+    resolved_by: str | None
+    error_class: str | None = None
+    error_code: str | None = None
+    hold_scope: str | None = None
+    call_ended: bool = False
+
+
+_COLUMNS = "id, email_id, number, epoch, state, provider_message_id"
+
+
+def of(tx: Tx, attempt_ids: Sequence[UUID]) -> dict[UUID, Attempt]:
+    """Give what is known of the attempts."""
+    found = tx.all(
+        Attempt,
+        f"SELECT {_COLUMNS} FROM mail_service.send_attempts WHERE id = ANY(%s)",
+        (list(attempt_ids),),
+    )
+    return {attempt.id: attempt for attempt in found}
+
+
+def by_tag(tx: Tx, request_tag: str) -> Attempt | None:
+    """Give the attempt that bears a tag, or None. Any text may be asked for."""
+    try:
+        attempt_id = UUID(request_tag)
+    except ValueError:
+        return None
+    return of(tx, [attempt_id]).get(attempt_id)
+
+
+def by_message_id(tx: Tx, provider_message_id: str) -> Attempt | None:
+    """Give the attempt under which SES's id is saved, or None."""
+    return tx.one(
+        Attempt,
+        f"SELECT {_COLUMNS} FROM mail_service.send_attempts WHERE provider_message_id = %s",
+        (provider_message_id,),
+    )
+
+
+def newest(tx: Tx, email_ids: Sequence[UUID]) -> dict[UUID, Attempt]:
+    """Give the newest attempt of each email, by the email's id."""
+    found = tx.all(
+        Attempt,
+        f"""SELECT DISTINCT ON (email_id) {_COLUMNS} FROM mail_service.send_attempts
+            WHERE email_id = ANY(%s) ORDER BY email_id, number DESC""",
+        (list(email_ids),),
+    )
+    return {attempt.email_id: attempt for attempt in found}
+
+
+def still_allowed(tx: Tx, attempt_ids: Sequence[UUID]) -> set[UUID]:
+    """Give those attempts whose every recipient may still be written to (the last look before a call)."""
+    return set(
+        tx.values(
+            UUID,
+            """
+            SELECT a.id FROM unnest(%s::uuid[]) AS a (id)
+            WHERE NOT EXISTS (
+                SELECT FROM mail_service.attempt_recipients ar
+                JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
+                JOIN mail_service.suppressions s
+                  ON s.address_hash = r.address_hash AND s.released_at IS NULL
+                WHERE ar.attempt_id = a.id)
+            """,
+            (list(attempt_ids),),
+        )
+    )
+
+
+def learn(tx: Tx, findings: Sequence[Finding]) -> None:
+    """Write what is now known. The email rows are locked by the caller.
+
+    The texts about an error belong to the state they came with: they are kept when an acceptance
+    supersedes them, so that a known duplicate or a wrong refusal stays visible.
+    """
+    if not findings:
+        return
+    tx.run(
+        """
+        UPDATE mail_service.send_attempts a
+        SET state = f.state,
+            provider_message_id = COALESCE(a.provider_message_id, f.provider_message_id),
+            decision = f.decision,
+            resolved_by = CASE WHEN a.state = f.state THEN a.resolved_by ELSE f.resolved_by END,
+            error_class = COALESCE(f.error_class, a.error_class),
+            error_code = COALESCE(f.error_code, a.error_code),
+            hold_scope = COALESCE(f.hold_scope, a.hold_scope),
+            finished_at = CASE WHEN f.call_ended
+                               THEN COALESCE(a.finished_at, mail_service.clock())
+                               ELSE a.finished_at END
+        FROM unnest(
+            %(ids)s::uuid[], %(states)s::mail_service.attempt_state[], %(message_ids)s::text[],
+            %(decisions)s::text[], %(resolvers)s::text[], %(classes)s::text[], %(codes)s::text[],
+            %(scopes)s::text[], %(ended)s::boolean[]
+        ) AS f (id, state, provider_message_id, decision, resolved_by, error_class, error_code,
+                hold_scope, call_ended)
+        WHERE a.id = f.id
+        """,
+        {
+            "ids": [f.attempt_id for f in findings],
+            "states": [f.state for f in findings],
+            "message_ids": [f.provider_message_id for f in findings],
+            "decisions": [f.decision for f in findings],
+            "resolvers": [f.resolved_by for f in findings],
+            "classes": [f.error_class for f in findings],
+            "codes": [f.error_code for f in findings],
+            "scopes": [f.hold_scope for f in findings],
+            "ended": [f.call_ended for f in findings],
+        },
+    )
+
+
+def holders(tx: Tx, message_ids: Sequence[str]) -> dict[str, UUID]:
+    """Give, for each of SES's ids that is saved, the attempt under which it is."""
+    found = tx.all(
+        Attempt,
+        f"SELECT {_COLUMNS} FROM mail_service.send_attempts WHERE provider_message_id = ANY(%s)",
+        (list(message_ids),),
+    )
+    return {a.provider_message_id: a.id for a in found if a.provider_message_id is not None}

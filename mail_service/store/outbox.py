@@ -1,0 +1,355 @@
+"""Every statement that can move an email, each with its guard and its line in the journal.
+
+A statement that moves emails writes ``email_transitions`` in the same breath, so that no move can
+happen without its row. Each names what it relies on: the lease token where the email is leased,
+else the state it leaves.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from mail_service.domain.sending import Email, EmailState, Move, OnAmbiguous
+from mail_service.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRecipient:
+    """One recipient of an email to be written."""
+
+    id: UUID
+    kind: str
+    address: str
+    address_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEmail:
+    """An email to be written, with everything it needs to be sent."""
+
+    id: UUID
+    account_id: UUID | None
+    dedup_key: str
+    intent_hash: bytes
+    template: str
+    template_checksum: str
+    sender: str
+    on_ambiguous: OnAmbiguous
+    priority: int
+    data: dict[str, Any]
+    reply_to: tuple[str, ...]
+    recipients: tuple[NewRecipient, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """One email under our lease, with all that its call needs; addresses in order."""
+
+    attempt_id: UUID
+    email_id: UUID
+    number: int
+    template: str
+    template_checksum: str
+    sender: str
+    reply_to: list[str]
+    data: dict[str, Any]
+    recipients: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The email that already holds a dedup key."""
+
+    id: UUID
+    intent_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One move to be written: which email, from which state, and on whose attempt."""
+
+    email: Email
+    move: Move
+    attempt_id: UUID | None
+
+
+def add(tx: Tx, email: NewEmail, actor: str) -> datetime | None:
+    """Write an email, its content and its recipients; gives its time, None if the key is taken."""
+    return tx.maybe(
+        datetime,
+        """
+        WITH added AS (
+            INSERT INTO mail_service.email_outbox
+                (id, account_id, dedup_key, intent_hash, template, template_checksum, sender,
+                 on_ambiguous, priority)
+            VALUES (%(id)s, %(account_id)s, %(dedup_key)s, %(intent_hash)s, %(template)s,
+                    %(template_checksum)s, %(sender)s, %(on_ambiguous)s, %(priority)s)
+            ON CONFLICT (dedup_key) DO NOTHING
+            RETURNING id, created_at
+        ), content AS (
+            INSERT INTO mail_service.email_payloads (email_id, data, reply_to)
+            SELECT id, %(data)s, %(reply_to)s FROM added
+        ), addressed AS (
+            INSERT INTO mail_service.email_recipients
+                (id, email_id, position, kind, address, address_hash)
+            SELECT r.id, added.id, r.position, r.kind, r.address, r.address_hash
+            FROM added, unnest(
+                %(recipient_ids)s::uuid[], %(kinds)s::mail_service.recipient_kind[],
+                %(addresses)s::text[], %(hashes)s::bytea[]
+            ) WITH ORDINALITY AS r (id, kind, address, address_hash, position)
+        ), journal AS (
+            INSERT INTO mail_service.email_transitions (email_id, from_state, to_state, actor)
+            SELECT id, NULL, 'pending', %(actor)s FROM added
+        )
+        SELECT created_at FROM added
+        """,
+        {
+            "id": email.id,
+            "account_id": email.account_id,
+            "dedup_key": email.dedup_key,
+            "intent_hash": email.intent_hash,
+            "template": email.template,
+            "template_checksum": email.template_checksum,
+            "sender": email.sender,
+            "on_ambiguous": email.on_ambiguous,
+            "priority": email.priority,
+            "data": Jsonb(email.data),
+            "reply_to": list(email.reply_to),
+            "recipient_ids": [r.id for r in email.recipients],
+            "kinds": [r.kind for r in email.recipients],
+            "addresses": [r.address for r in email.recipients],
+            "hashes": [r.address_hash for r in email.recipients],
+            "actor": actor,
+        },
+    )
+
+
+def standing(tx: Tx, dedup_key: str) -> Standing | None:
+    """Give the email that holds a dedup key, or None."""
+    return tx.one(
+        Standing,
+        "SELECT id, intent_hash FROM mail_service.email_outbox WHERE dedup_key = %s",
+        (dedup_key,),
+    )
+
+
+def claim(
+    tx: Tx, *, attempt_ids: Sequence[UUID], lease_seconds: float, max_age_seconds: float
+) -> list[Claimed]:
+    """Lease up to as many due emails as there are ids; gives those to call SES for.
+
+    One statement, so that the suppression check sees every suppression committed before it began
+    (S10). Emails past their time fail, emails whose every recipient is suppressed end there, and a
+    suppressed recipient among others is left out of this call. The locking SELECT stands in a
+    materialised CTE: without that fence the planner may lock more rows than the limit.
+    """
+    return tx.all(
+        Claimed,
+        """
+        WITH due AS MATERIALIZED (
+            SELECT id, epoch, attempts,
+                   CASE WHEN not_after <= mail_service.clock() THEN 'not_after_passed'
+                        WHEN due_at + make_interval(secs => %(max_age)s) <= mail_service.clock()
+                        THEN 'maximum_age_passed' END AS late
+            FROM mail_service.email_outbox
+            WHERE state = 'pending' AND next_attempt_at <= mail_service.clock()
+            ORDER BY next_attempt_at
+            LIMIT %(limit)s
+            FOR UPDATE SKIP LOCKED
+        ), addressed AS MATERIALIZED (
+            SELECT r.id, r.email_id, r.position, r.kind, r.address,
+                   EXISTS (SELECT FROM mail_service.suppressions s
+                           WHERE s.address_hash = r.address_hash
+                             AND s.released_at IS NULL) AS suppressed
+            FROM mail_service.email_recipients r JOIN due ON due.id = r.email_id
+            WHERE due.late IS NULL
+        ), verdict AS MATERIALIZED (
+            SELECT due.id, due.epoch, due.attempts + 1 AS number, due.late,
+                   CASE WHEN due.late IS NOT NULL THEN 'failed'
+                        WHEN (SELECT bool_and(a.suppressed) FROM addressed a
+                              WHERE a.email_id = due.id) THEN 'suppressed'
+                        ELSE 'sending' END::mail_service.email_state AS state,
+                   (%(ids)s::uuid[])[row_number() OVER ()] AS attempt_id
+            FROM due
+        ), attempted AS (
+            INSERT INTO mail_service.send_attempts (id, email_id, number, epoch)
+            SELECT attempt_id, id, number, epoch FROM verdict WHERE state = 'sending'
+        ), called AS (
+            INSERT INTO mail_service.attempt_recipients (attempt_id, recipient_id)
+            SELECT v.attempt_id, a.id FROM verdict v JOIN addressed a ON a.email_id = v.id
+            WHERE v.state = 'sending' AND NOT a.suppressed
+        ), left_out AS (
+            UPDATE mail_service.email_recipients r
+            SET suppressed_at = mail_service.clock()
+            FROM addressed a WHERE a.id = r.id AND a.suppressed
+        ), moved AS (
+            UPDATE mail_service.email_outbox o
+            SET state = v.state,
+                reason = CASE v.state WHEN 'failed' THEN v.late
+                                      WHEN 'suppressed' THEN 'every_recipient_suppressed' END,
+                attempts = CASE v.state WHEN 'sending' THEN v.number ELSE o.attempts END,
+                next_attempt_at = NULL,
+                lease_token = CASE v.state WHEN 'sending' THEN v.attempt_id END,
+                lease_expires_at = CASE v.state WHEN 'sending'
+                    THEN mail_service.clock() + make_interval(secs => %(lease)s) END,
+                finished_at = CASE WHEN v.state <> 'sending' THEN mail_service.clock() END
+            FROM verdict v WHERE o.id = v.id AND o.state = 'pending'
+            RETURNING o.id, o.state, o.template, o.template_checksum, o.sender
+        ), journal AS (
+            INSERT INTO mail_service.email_transitions
+                (email_id, from_state, to_state, actor, attempt_id)
+            SELECT moved.id, 'pending', moved.state, 'worker',
+                   CASE moved.state WHEN 'sending' THEN v.attempt_id END
+            FROM moved JOIN verdict v ON v.id = moved.id
+        )
+        SELECT v.attempt_id, v.id AS email_id, v.number, moved.template, moved.template_checksum,
+               moved.sender, p.reply_to, p.data,
+               (SELECT jsonb_agg(jsonb_build_array(a.kind, a.address) ORDER BY a.position)
+                FROM addressed a WHERE a.email_id = v.id AND NOT a.suppressed) AS recipients
+        FROM verdict v
+        JOIN moved ON moved.id = v.id
+        JOIN mail_service.email_payloads p ON p.email_id = v.id
+        WHERE v.state = 'sending'
+        """,
+        {
+            "ids": list(attempt_ids),
+            "limit": len(attempt_ids),
+            "lease": lease_seconds,
+            "max_age": max_age_seconds,
+        },
+    )
+
+
+_EMAIL = """
+    SELECT o.id, o.state, o.epoch, o.lease_token, o.attempts, o.refusals, o.deferrals,
+           EXISTS (SELECT FROM mail_service.send_attempts a
+                   WHERE a.email_id = o.id AND a.state = 'accepted') AS accepted
+    FROM mail_service.email_outbox o
+"""
+
+
+def lock(tx: Tx, email_id: UUID) -> Email | None:
+    """Lock one email's row and give what decisions need to know. Waits for whoever holds it."""
+    # The lock comes first and the reading after it, in a statement with a snapshot of its own:
+    # otherwise what the last holder wrote about attempts would not be seen.
+    if not tx.run("SELECT FROM mail_service.email_outbox WHERE id = %s FOR UPDATE", (email_id,)):
+        return None
+    return tx.one(Email, _EMAIL + "WHERE o.id = %s", (email_id,))
+
+
+def lock_free(tx: Tx, email_ids: Sequence[UUID]) -> dict[UUID, Email]:
+    """Lock those of the emails that nobody holds now, and give what decisions need to know."""
+    free = tx.values(
+        UUID,
+        """
+        SELECT id FROM mail_service.email_outbox WHERE id = ANY(%s)
+        ORDER BY id FOR UPDATE SKIP LOCKED
+        """,
+        (list(email_ids),),
+    )
+    return {e.id: e for e in tx.all(Email, _EMAIL + "WHERE o.id = ANY(%s)", (free,))}
+
+
+def expired(tx: Tx, limit: int) -> dict[UUID, Email]:
+    """Lock emails whose lease has ended, oldest first, leaving out those that somebody holds."""
+    ids = tx.values(
+        UUID,
+        """
+        SELECT id FROM mail_service.email_outbox
+        WHERE state = 'sending' AND lease_expires_at < mail_service.clock()
+        ORDER BY lease_expires_at LIMIT %s FOR UPDATE SKIP LOCKED
+        """,
+        (limit,),
+    )
+    return {e.id: e for e in tx.all(Email, _EMAIL + "WHERE o.id = ANY(%s)", (ids,))}
+
+
+def proved(tx: Tx, limit: int) -> dict[UUID, Email]:
+    """Lock emails in doubt of which an attempt is known to be accepted."""
+    ids = tx.values(
+        UUID,
+        """
+        SELECT id FROM mail_service.email_outbox o
+        WHERE state = 'ambiguous'
+          AND EXISTS (SELECT FROM mail_service.send_attempts a
+                      WHERE a.email_id = o.id AND a.state = 'accepted')
+        ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
+        """,
+        (limit,),
+    )
+    return {e.id: e for e in tx.all(Email, _EMAIL + "WHERE o.id = ANY(%s)", (ids,))}
+
+
+def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
+    """Move locked emails; gives those moved. Leased ones by their token, others by the state they leave.
+
+    The token is cleared whenever a lease ends, so id and token are check enough; naming the state as
+    well would send the planner into a partial index full of dead entries (research on churn).
+    """
+    if not steps:
+        return []
+    return tx.values(
+        UUID,
+        """
+        WITH step AS MATERIALIZED (
+            SELECT * FROM unnest(
+                %(ids)s::uuid[], %(froms)s::mail_service.email_state[], %(tokens)s::uuid[],
+                %(tos)s::mail_service.email_state[], %(reasons)s::text[],
+                %(waits)s::double precision[], %(refusals)s::integer[], %(deferrals)s::integer[],
+                %(attempts)s::uuid[]
+            ) AS s (id, from_state, token, to_state, reason, wait, refusals, deferrals, attempt_id)
+        ), moved AS (
+            UPDATE mail_service.email_outbox o
+            SET state = s.to_state, reason = s.reason,
+                lease_token = NULL, lease_expires_at = NULL,
+                refusals = s.refusals, deferrals = s.deferrals,
+                next_attempt_at = mail_service.clock() + make_interval(secs => s.wait),
+                finished_at = CASE WHEN s.to_state IN ('submitted', 'failed', 'suppressed', 'cancelled')
+                                   THEN mail_service.clock() END
+            FROM step s
+            WHERE o.id = s.id
+              AND CASE WHEN s.token IS NOT NULL THEN o.lease_token = s.token
+                       ELSE o.state = s.from_state END
+            RETURNING o.id
+        ), journal AS (
+            INSERT INTO mail_service.email_transitions
+                (email_id, from_state, to_state, actor, attempt_id)
+            SELECT s.id, s.from_state, s.to_state, %(actor)s, s.attempt_id
+            FROM step s JOIN moved ON moved.id = s.id
+        )
+        SELECT id FROM moved
+        """,
+        {
+            "ids": [s.email.id for s in steps],
+            "froms": [s.email.state for s in steps],
+            "tokens": [s.email.lease_token for s in steps],
+            "tos": [s.move.to for s in steps],
+            "reasons": [s.move.reason for s in steps],
+            "waits": [s.move.wait_seconds for s in steps],
+            "refusals": [
+                s.move.refusals if s.move.to is EmailState.PENDING else s.email.refusals
+                for s in steps
+            ],
+            "deferrals": [
+                s.move.deferrals if s.move.to is EmailState.PENDING else s.email.deferrals
+                for s in steps
+            ],
+            "attempts": [s.attempt_id for s in steps],
+            "actor": actor,
+        },
+    )
+
+
+def seconds_until_due(tx: Tx) -> float | None:
+    """Give the time until the next pending email is due, in seconds; None when none is pending."""
+    return tx.maybe(
+        float,
+        """
+        SELECT extract(epoch FROM min(next_attempt_at) - mail_service.clock())::double precision
+        FROM mail_service.email_outbox WHERE state = 'pending'
+        """,
+    )

@@ -1,0 +1,137 @@
+"""Suppressions: one active row per mailbox. Events only add or strengthen; only a person releases."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from mail_service.domain.suppression import ReleaseRule, SuppressionReason
+from mail_service.store.database import Tx
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suppression:
+    """One row, active while ``released_at`` is None."""
+
+    id: UUID
+    address: str | None
+    reason: SuppressionReason
+    source: str
+    note: str | None
+    returns: int
+    created_at: datetime
+    released_at: datetime | None
+    released_by: str | None
+    release_rule: str | None
+    release_reason: str | None
+
+
+_COLUMNS = """id, address, reason, source, note, returns, created_at, released_at, released_by,
+              release_rule, release_reason"""
+
+
+def suppress(
+    tx: Tx,
+    *,
+    new_id: UUID,
+    address_hash: bytes,
+    address: str | None,
+    reason: SuppressionReason,
+    source: str,
+    note: str | None = None,
+    evidence_at: datetime | None = None,
+) -> UUID | None:
+    """Add a suppression or strengthen the standing one; gives its id.
+
+    None when a release covers the evidence: a person lifted the suppression after it was dated.
+    ``evidence_at`` None means now.
+    """
+    return tx.maybe(
+        UUID,
+        """
+        INSERT INTO mail_service.suppressions AS s
+            (id, address_hash, address, reason, source, note, returns)
+        SELECT %(id)s, %(hash)s, %(address)s, %(reason)s, %(source)s, %(note)s,
+               (SELECT count(*) FROM mail_service.suppressions p
+                WHERE p.address_hash = %(hash)s AND p.released_at IS NOT NULL)
+        WHERE NOT EXISTS (
+            SELECT FROM mail_service.suppressions p
+            WHERE p.address_hash = %(hash)s
+              AND p.released_at >= COALESCE(%(evidence_at)s, 'infinity'::timestamptz))
+        ON CONFLICT (address_hash) WHERE released_at IS NULL
+        DO UPDATE SET reason = GREATEST(s.reason, EXCLUDED.reason)
+        RETURNING s.id
+        """,
+        {
+            "id": new_id,
+            "hash": address_hash,
+            "address": address,
+            "reason": reason,
+            "source": source,
+            "note": note,
+            "evidence_at": evidence_at,
+        },
+    )
+
+
+def by_id(tx: Tx, suppression_id: UUID, *, for_update: bool = False) -> Suppression | None:
+    """Give one row, locked if asked."""
+    if for_update:
+        return tx.one(
+            Suppression,
+            f"SELECT {_COLUMNS} FROM mail_service.suppressions WHERE id = %s FOR UPDATE",
+            (suppression_id,),
+        )
+    return tx.one(
+        Suppression,
+        f"SELECT {_COLUMNS} FROM mail_service.suppressions WHERE id = %s",
+        (suppression_id,),
+    )
+
+
+def release(
+    tx: Tx, suppression_id: UUID, *, rule: ReleaseRule, reason: str, by: str
+) -> Suppression | None:
+    """Lift an active suppression; None when it was lifted before."""
+    return tx.one(
+        Suppression,
+        f"""
+        UPDATE mail_service.suppressions
+        SET released_at = mail_service.clock(), released_by = %(by)s, release_rule = %(rule)s,
+            release_reason = %(reason)s
+        WHERE id = %(id)s AND released_at IS NULL
+        RETURNING {_COLUMNS}
+        """,
+        {"id": suppression_id, "rule": rule, "reason": reason, "by": by},
+    )
+
+
+def page(
+    tx: Tx,
+    *,
+    address_hash: bytes | None,
+    reason: SuppressionReason | None,
+    active: bool | None,
+    after: tuple[datetime, UUID] | None,
+    limit: int,
+) -> list[Suppression]:
+    """Give rows newest first, starting after a place in that order."""
+    at, last = after if after is not None else (None, None)
+    return tx.all(
+        Suppression,
+        f"""
+        SELECT {_COLUMNS} FROM mail_service.suppressions
+        WHERE (%(hash)s::bytea IS NULL OR address_hash = %(hash)s)
+          AND (%(reason)s::mail_service.suppression_reason IS NULL OR reason = %(reason)s)
+          AND (%(active)s::boolean IS NULL OR (released_at IS NULL) = %(active)s)
+          AND (%(at)s::timestamptz IS NULL OR (created_at, id) < (%(at)s, %(last)s::uuid))
+        ORDER BY created_at DESC, id DESC LIMIT %(limit)s
+        """,
+        {
+            "hash": address_hash,
+            "reason": reason,
+            "active": active,
+            "at": at,
+            "last": last,
+            "limit": limit,
+        },
+    )

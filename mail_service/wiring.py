@@ -1,0 +1,96 @@
+"""The composition root: settings become a runtime. The only importer of gateways."""
+
+import random
+import uuid
+from datetime import UTC, datetime
+
+from mail_service.domain.content import Catalogue
+from mail_service.domain.outcomes import Outcome
+from mail_service.errors import Impossible
+from mail_service.gateways import template_files
+from mail_service.gateways.certificates import CertificateCache, CertificateFetcher
+from mail_service.gateways.ses import SesMailer, ses_client
+from mail_service.gateways.sns import SnsReader
+from mail_service.gateways.subscriptions import SubscriptionConfirmer, sns_clients
+from mail_service.ports import Mailer, OutgoingEmail
+from mail_service.runtime import Runtime
+from mail_service.settings import Process, Settings
+from mail_service.store.database import Database, Line, Transactions
+
+POOL_SIZES = {
+    # Of 20 connections, one web with two gunicorn workers, two workers and a clock use 15:
+    # a worker 1 here, 1 for its drain and 3 for its broker; a gunicorn worker 2; the clock 1.
+    Process.WEB: 2,
+    Process.WORKER: 1,
+    Process.CLOCK: 1,
+    Process.COMMAND: 1,
+    Process.RELEASE: 1,
+}
+
+
+class _NoMailer:
+    """Stands where no mail is ever sent from: only workers hold a client for SES."""
+
+    def send(self, email: OutgoingEmail) -> Outcome:
+        raise Impossible(f"only a worker calls SES; attempt {email.request_tag}")
+
+
+def database(settings: Settings, process: Process) -> Database:
+    """Give this process's pool, not yet opened."""
+    return Database(
+        settings.database_url.get_secret_value(),
+        name=f"mail-service {process}",
+        size=POOL_SIZES[process],
+    )
+
+
+def line(settings: Settings) -> Line:
+    """Give the one connection of a worker's drain."""
+    return Line(settings.database_url.get_secret_value(), name="mail-service drain")
+
+
+def runtime(settings: Settings, process: Process, db: Transactions) -> Runtime:
+    """Build what a process's workflows may reach for. No connection is made.
+
+    Raises SettingsError when the templates are not usable.
+    """
+    templates = Catalogue(
+        template_files.read_directory(settings.template_dir or template_files.BUNDLED)
+    )
+    return Runtime(
+        settings=settings,
+        db=db,
+        address_key=settings.address_key_bytes,
+        templates=templates,
+        mailer=_mailer(settings, process),
+        read_envelope=SnsReader(
+            topic_arns=frozenset(settings.sns_topic_arns),
+            signature_versions=frozenset(settings.sns_signature_versions),
+            certificates=CertificateCache(CertificateFetcher()),
+            max_bytes=settings.webhook_max_bytes,
+            # A certificate's dates are about the world's time, which the database is not asked for
+            # before a request is known to be genuine.
+            clock=lambda: datetime.now(UTC),
+            certificate_origins=settings.sns_cert_origins,
+        ),
+        confirm_subscription=SubscriptionConfirmer(
+            sns_clients(endpoint_url=settings.sns_endpoint_url)
+        ),
+        new_id=uuid.uuid4,
+        jitter=lambda: 1.0 - random.random(),  # noqa: S311 - spreads retries, guards nothing
+    )
+
+
+def _mailer(settings: Settings, process: Process) -> Mailer:
+    if process is not Process.WORKER:
+        return _NoMailer()
+    return SesMailer(
+        ses_client(
+            settings.aws_region,
+            settings.ses_endpoint_url,
+            settings.ses_connect_timeout,
+            settings.ses_read_timeout,
+            settings.send_concurrency,
+        ),
+        settings.ses_configuration_set,
+    )

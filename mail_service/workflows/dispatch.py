@@ -1,0 +1,243 @@
+"""Sending, in three steps that a crash can fall between: take, send, record.
+
+``take`` commits the attempts before any call, ``send`` makes one call outside any transaction, and
+``record`` writes what came of it. A crash after ``take`` leaves a lease that runs out into doubt; a
+crash after ``send`` leaves the same, and SES's own event resolves it.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mail_service.domain import sending
+from mail_service.domain.outcomes import (
+    Accepted,
+    Deferred,
+    Held,
+    HoldScope,
+    Outcome,
+    Refused,
+    Released,
+    Result,
+    Unknown,
+)
+from mail_service.domain.sending import Attempt, Email, Limits, Settlement
+from mail_service.errors import InvalidFields
+from mail_service.ports import OutgoingEmail
+from mail_service.runtime import Runtime
+from mail_service.store import attempts, events, outbox
+from mail_service.store.attempts import Finding
+from mail_service.store.database import Tx
+from mail_service.store.outbox import Claimed, Step
+from mail_service.workflows import journal
+from mail_service.workflows.match import match
+
+CHECK_GOOD_FOR_SECONDS = 1.0
+"""How old the last look at suppressions may be when a call begins (S10)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One leased email. Times are monotonic seconds; ``begun`` was read before the lease was asked for."""
+
+    row: Claimed = field(repr=False)
+    begun: float
+    checked: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """What an attempt ended in, waiting to be recorded."""
+
+    row: Claimed = field(repr=False)
+    result: Result
+    seconds: float = 0.0
+
+
+def take(rt: Runtime, limit: int) -> list[Claim]:
+    """Lease up to ``limit`` due emails, each with a committed attempt; gives those to call SES for."""
+    begun = time.monotonic()
+    ids = [rt.new_id() for _ in range(limit)]
+    with rt.db.transaction() as tx:
+        rows = outbox.claim(
+            tx,
+            attempt_ids=ids,
+            lease_seconds=rt.settings.lease_seconds,
+            max_age_seconds=rt.settings.max_age_seconds,
+        )
+    for row in rows:
+        journal.stage(
+            "email.claimed", email_id=row.email_id, attempt_id=row.attempt_id, number=row.number
+        )
+    return [Claim(row=row, begun=begun, checked=begun) for row in rows]
+
+
+def recheck(rt: Runtime, claims: Sequence[Claim]) -> tuple[list[Claim], list[Ended]]:
+    """Look once more at claims about to be called: those that may go on, and those given back.
+
+    Given back are those whose lease has less than a whole call's time left, and those of which a
+    recipient was suppressed since the last look.
+    """
+    now = time.monotonic()
+    last_start = rt.settings.lease_seconds - rt.settings.call_seconds
+    in_time = [c for c in claims if now - c.begun <= last_start]
+    back = [Ended(row=c.row, result=Released()) for c in claims if now - c.begun > last_start]
+    stale = [c for c in in_time if now - c.checked > CHECK_GOOD_FOR_SECONDS]
+    if not stale:
+        return in_time, back
+    with rt.db.transaction() as tx:
+        allowed = attempts.still_allowed(tx, [c.row.attempt_id for c in stale])
+    fresh: list[Claim] = []
+    for claim in in_time:
+        if claim not in stale:
+            fresh.append(claim)
+        elif claim.row.attempt_id in allowed:
+            fresh.append(replace(claim, checked=now))
+        else:
+            back.append(Ended(row=claim.row, result=Released()))
+    return fresh, back
+
+
+def compose(rt: Runtime, claim: Claim) -> OutgoingEmail | Held | Refused:
+    """Render the email from the template version that was pinned when it was written."""
+    row = claim.row
+    template = rt.templates.get(row.template)
+    if template is None or template.checksum != row.template_checksum:
+        # One bad deploy must not fail a queue: the email waits for its version to come back.
+        return Held(
+            scope=HoldScope.TEMPLATE,
+            error_class="template_missing" if template is None else "template_changed",
+        )
+    try:
+        rendered = template.render(row.data)
+    except InvalidFields:
+        return Refused(error_class="template_failed", alarm=True)
+    by_kind: dict[str, list[str]] = {"to": [], "cc": [], "bcc": []}
+    for kind, address in row.recipients:
+        by_kind[kind].append(address)
+    return OutgoingEmail(
+        request_tag=str(row.attempt_id),
+        sender=row.sender,
+        subject=rendered.subject,
+        text=rendered.text,
+        html=rendered.html,
+        to=tuple(by_kind["to"]),
+        cc=tuple(by_kind["cc"]),
+        bcc=tuple(by_kind["bcc"]),
+        reply_to=tuple(row.reply_to),
+    )
+
+
+def send(rt: Runtime, claim: Claim, outgoing: OutgoingEmail) -> Ended:
+    """Make the one call. No transaction is open, and whatever happens becomes a value."""
+    begun = time.monotonic()
+    outcome: Outcome = rt.mailer.send(outgoing)
+    return Ended(row=claim.row, result=outcome, seconds=time.monotonic() - begun)
+
+
+def record(rt: Runtime, results: Sequence[Ended]) -> list[Ended]:
+    """Write what came of the calls, in one transaction; gives back those to be tried again.
+
+    An email whose row somebody holds is not waited for: it comes back, so that one lock can't keep
+    the others from being recorded. A result of a lease that is no longer ours is kept as evidence.
+    """
+
+    def write(tx: Tx) -> list[tuple[Ended, Settlement]]:
+        return _settle(rt, tx, results)
+
+    settled = rt.db.transact(write)
+    for ended, settlement in settled:
+        _tell(ended, settlement)
+    done = {ended.row.attempt_id for ended, _ in settled}
+    return [ended for ended in results if ended.row.attempt_id not in done]
+
+
+def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, Settlement]]:
+    emails = outbox.lock_free(tx, [ended.row.email_id for ended in results])
+    known = attempts.of(tx, [ended.row.attempt_id for ended in results])
+    limits = Limits(
+        max_attempts=rt.settings.max_attempts,
+        retry_base_seconds=rt.settings.retry_base_seconds,
+        retry_cap_seconds=rt.settings.retry_cap_seconds,
+    )
+    reused = _reused_message_ids(tx, results)
+    settled: list[tuple[Ended, Settlement]] = []
+    findings: list[Finding] = []
+    steps: list[Step] = []
+    for ended in results:
+        email: Email | None = emails.get(ended.row.email_id)
+        if email is None:
+            continue
+        attempt: Attempt = known[ended.row.attempt_id]
+        settlement = sending.settle(email, attempt, ended.result, limits=limits, jitter=rt.jitter())
+        if settlement.provider_message_id in reused:
+            settlement = replace(
+                settlement, provider_message_id=None, alarm="message_id_of_another_call"
+            )
+        settled.append((ended, settlement))
+        findings.append(_finding(ended, settlement))
+        if settlement.move is not None:
+            steps.append(Step(email=email, move=settlement.move, attempt_id=attempt.id))
+    attempts.learn(tx, findings)
+    outbox.move(tx, steps, "worker")
+    named = [s.provider_message_id for _, s in settled if s.provider_message_id is not None]
+    if named:
+        for event in events.waiting_for(tx, tags=[], message_ids=named):
+            match(rt, tx, event)
+    return settled
+
+
+def _reused_message_ids(tx: Tx, results: Sequence[Ended]) -> set[str]:
+    """Give the MessageIds in these results that are another call's. SES never repeats one."""
+    given: dict[str, Ended] = {}
+    reused: set[str] = set()
+    for ended in results:
+        if isinstance(ended.result, Accepted):
+            if ended.result.provider_message_id in given:
+                reused.add(ended.result.provider_message_id)
+            given[ended.result.provider_message_id] = ended
+    for message_id, attempt_id in attempts.holders(tx, list(given)).items():
+        if attempt_id != given[message_id].row.attempt_id:
+            reused.add(message_id)
+    return reused
+
+
+def _finding(ended: Ended, settlement: Settlement) -> Finding:
+    result = ended.result
+    error_class = error_code = scope = None
+    if isinstance(result, Refused | Deferred | Held | Unknown):
+        error_class, error_code = result.error_class, result.error_code
+    if isinstance(result, Held):
+        scope = result.scope
+    return Finding(
+        attempt_id=ended.row.attempt_id,
+        state=settlement.attempt,
+        provider_message_id=settlement.provider_message_id,
+        decision=settlement.decision,
+        resolved_by="worker",
+        error_class=error_class,
+        error_code=error_code,
+        hold_scope=scope,
+        call_ended=True,
+    )
+
+
+def _tell(ended: Ended, settlement: Settlement) -> None:
+    result = ended.result
+    journal.stage(
+        "email.settled",
+        email_id=ended.row.email_id,
+        attempt_id=ended.row.attempt_id,
+        provider_message_id=settlement.provider_message_id,
+        attempt_state=settlement.attempt,
+        error_class=getattr(result, "error_class", None),
+        error_code=getattr(result, "error_code", None),
+        decision=settlement.decision,
+        call_ms=round(ended.seconds * 1000, 1),
+    )
+    if settlement.alarm is not None:
+        journal.alarm(
+            settlement.alarm, email_id=ended.row.email_id, attempt_id=ended.row.attempt_id
+        )
+    if isinstance(result, Held):
+        journal.alarm("sending_held", scope=result.scope, error_class=result.error_class)

@@ -1,0 +1,154 @@
+"""The sweep: what we hold is made to agree with what we know, whatever step did not happen.
+
+In bounded batches, each a transaction of its own, one sweep at a time by an advisory lock. Run by
+the periodic actor, and by a drain that has seen no sweep for a while. Harmless at any time, also
+twice at once: every statement locks with SKIP LOCKED or is guarded.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from mail_service.domain import sending
+from mail_service.domain.events import EventStatus
+from mail_service.domain.sending import AttemptState, Email
+from mail_service.runtime import Runtime
+from mail_service.store import attempts, events, housekeeping, idempotency, outbox, subscriptions
+from mail_service.store.attempts import Finding
+from mail_service.store.database import Tx
+from mail_service.store.outbox import Step
+from mail_service.workflows import ingest, journal
+from mail_service.workflows.match import match
+
+BATCH = 500
+MAX_BATCHES = 200
+FOREIGN_AFTER_SECONDS = 24 * 3600
+BROKER_ROWS_KEPT_SECONDS = 3600
+SWEEP = "sweep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """How much one sweep found to do."""
+
+    leases_expired: int
+    doubts_resolved: int
+    events_matched: int
+    events_given_up: int
+
+
+def sweep(rt: Runtime) -> Swept | None:
+    """Do one sweep; gives what it found, None when another process is sweeping."""
+    if not _alone(rt, _begin):
+        return None
+    swept = Swept(
+        leases_expired=_in_batches(rt, _expire_leases),
+        doubts_resolved=_in_batches(rt, _resolve_proved),
+        events_matched=_in_batches(rt, _match_waiting),
+        events_given_up=_in_batches(rt, _give_up),
+    )
+    _in_batches(rt, _purge_broker)
+    _in_batches(rt, _forget_answers)
+    _confirm_subscriptions(rt)
+    return swept
+
+
+def overdue(rt: Runtime, seconds: float) -> bool:
+    """Say whether no sweep was begun for this long."""
+    with rt.db.transaction() as tx:
+        since = housekeeping.seconds_since(tx, SWEEP)
+    return since is None or since > seconds
+
+
+def _alone(rt: Runtime, work: Callable[[Runtime, Tx], int]) -> int:
+    """Do the work in a transaction if nobody else sweeps; gives what it gives, else 0."""
+
+    def guarded(tx: Tx) -> int:
+        return work(rt, tx) if housekeeping.take_sweep(tx) else 0
+
+    return rt.db.transact(guarded)
+
+
+def _in_batches(rt: Runtime, work: Callable[[Runtime, Tx], int]) -> int:
+    """Repeat a batch until it finds nothing; the number of batches is bounded all the same."""
+    total = 0
+    for _ in range(MAX_BATCHES):
+        done = _alone(rt, work)
+        total += done
+        if done < BATCH:
+            break
+    return total
+
+
+def _begin(rt: Runtime, tx: Tx) -> int:
+    housekeeping.beat(tx, SWEEP)
+    return 1
+
+
+def _expire_leases(rt: Runtime, tx: Tx) -> int:
+    """Call emails ambiguous whose lease ran out: the call may have been made, may still be running."""
+    return _close(tx, outbox.expired(tx, BATCH))
+
+
+def _resolve_proved(rt: Runtime, tx: Tx) -> int:
+    """Submit emails in doubt of which an attempt is known to be accepted."""
+    return _close(tx, outbox.proved(tx, BATCH))
+
+
+def _close(tx: Tx, emails: Mapping[UUID, Email]) -> int:
+    """End what the emails' newest attempts left open: doubt, or what evidence already proved."""
+    known = attempts.newest(tx, list(emails))
+    findings: list[Finding] = []
+    steps: list[Step] = []
+    for email in emails.values():
+        attempt = known[email.id]
+        settlement = sending.expire(email, attempt)
+        findings.append(
+            Finding(
+                attempt_id=attempt.id,
+                state=settlement.attempt,
+                provider_message_id=settlement.provider_message_id,
+                decision=settlement.decision,
+                resolved_by="sweep" if settlement.attempt is AttemptState.UNKNOWN else None,
+                error_class="lease_expired" if settlement.attempt is AttemptState.UNKNOWN else None,
+            )
+        )
+        if settlement.move is not None:
+            steps.append(Step(email=email, move=settlement.move, attempt_id=attempt.id))
+        journal.stage(
+            "lease.expired",
+            email_id=email.id,
+            attempt_id=attempt.id,
+            decision=settlement.decision,
+        )
+    attempts.learn(tx, findings)
+    outbox.move(tx, steps, "sweep")
+    return len(emails)
+
+
+def _match_waiting(rt: Runtime, tx: Tx) -> int:
+    """Match events that came before their MessageId was saved."""
+    matched = 0
+    for event in events.matchable(tx, BATCH):
+        matched += match(rt, tx, event) is EventStatus.MATCHED
+    return matched
+
+
+def _give_up(rt: Runtime, tx: Tx) -> int:
+    return events.give_up(tx, older_than_seconds=FOREIGN_AFTER_SECONDS, limit=BATCH)
+
+
+def _purge_broker(rt: Runtime, tx: Tx) -> int:
+    return housekeeping.purge_broker(tx, older_than_seconds=BROKER_ROWS_KEPT_SECONDS, limit=BATCH)
+
+
+def _forget_answers(rt: Runtime, tx: Tx) -> int:
+    return idempotency.forget(tx, BATCH)
+
+
+def _confirm_subscriptions(rt: Runtime) -> None:
+    with rt.db.transaction() as tx:
+        subscriptions.expire(tx)
+        offers = subscriptions.open_offers(tx, 10) if rt.settings.sns_auto_confirm else []
+    for offer in offers:
+        ingest.confirm(rt, offer)

@@ -1,0 +1,304 @@
+"""Intake: an account and its email, or an email alone, written in one transaction.
+
+Each function checks the whole request first, outside any transaction, and gives the write to be
+done: a function of a transaction. So the caller can put the write and the answer to an idempotency
+key into one transaction (:mod:`idempotency`).
+"""
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from mail_service.domain.address import (
+    AddressInvalid,
+    format_sender,
+    keyed_hash,
+    normalise,
+    split_sender,
+)
+from mail_service.domain.content import Template
+from mail_service.domain.sending import EmailState, OnAmbiguous
+from mail_service.errors import Conflict, Impossible, InvalidFields
+from mail_service.runtime import Runtime
+from mail_service.store import accounts, outbox, views
+from mail_service.store.accounts import Account
+from mail_service.store.database import Tx
+from mail_service.store.outbox import NewEmail, NewRecipient
+from mail_service.store.views import EmailView
+from mail_service.workflows import journal
+
+MAX_RECIPIENTS = 50  # of one SES call, To, Cc and Bcc together
+MAX_REPLY_TO = 10
+_ADDRESS_LIKE = re.compile(r"[^\s@]@[^\s@]|%40", re.IGNORECASE)
+_DEDUP_KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRequest:
+    """Somebody signs up."""
+
+    email: str = field(repr=False)
+    name: str | None = field(default=None, repr=False)
+    data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailRequest:
+    """One mail to be sent: to addresses, or to the address of an account."""
+
+    dedup_key: str
+    template: str
+    to: Sequence[str] = field(default=(), repr=False)
+    account_id: UUID | None = None
+    data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    reply_to: Sequence[str] = field(default=(), repr=False)
+    sender: str | None = field(default=None, repr=False)
+    on_ambiguous: OnAmbiguous | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The new account and its email."""
+
+    account: Account
+    email: EmailView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """The email under this key, and whether this request wrote it."""
+
+    email: EmailView
+    created: bool
+
+
+def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callable[[Tx], Opened]:
+    """Check a sign-up and give its write: account, outbox row and recipient together, or none.
+
+    The checks raise InvalidFields; the write raises Conflict when the address has an account.
+    """
+    problems: dict[str, str] = {}
+    address = _address(rt, "email", request.email, problems)
+    name = request.name
+    if name is not None and (_CONTROL.search(name) or not 0 < len(name) <= 200):
+        problems["name"] = "expected 1 to 200 characters, none of them a control character"
+    template = _template(rt, "template", rt.settings.account_template, problems)
+    data = request.data if name is None else {**request.data, "name": name}
+    _check(template, data, problems)
+    if problems or address is None or template is None:
+        raise InvalidFields(problems)
+    hashed = keyed_hash(rt.address_key, address)
+
+    def write(tx: Tx) -> Opened:
+        account = accounts.add(
+            tx, account_id=rt.new_id(), email=address, address_hash=hashed, name=name
+        )
+        if account is None:
+            raise Conflict("this address has an account")
+        email = NewEmail(
+            id=rt.new_id(),
+            account_id=account.id,
+            dedup_key=f"welcome:{account.id}:v1",
+            intent_hash=_intent(rt, {"account": str(account.id)}),
+            template=template.name,
+            template_checksum=template.checksum,
+            sender=rt.settings.default_sender,
+            on_ambiguous=OnAmbiguous(template.on_ambiguous),
+            priority=5,
+            data=data,
+            reply_to=(),
+            recipients=(_recipient(rt, address),),
+        )
+        view = _add(tx, email, actor)
+        if view is None:
+            raise Impossible("a new account's id was used in a dedup key before")
+        return Opened(account=account, email=view)
+
+    return write
+
+
+def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[[Tx], Submitted]:
+    """Check a request to send and give its write: one email, or the one that stands under its key.
+
+    The checks raise InvalidFields; so does the write where the account is not there. The write
+    raises Conflict when the key stands for another intent.
+    """
+    problems: dict[str, str] = {}
+    _check_dedup_key(request.dedup_key, problems)
+    if bool(request.to) == (request.account_id is not None):
+        problems["to"] = "expected either to or account_id"
+    if len(request.to) > MAX_RECIPIENTS:
+        problems["to"] = f"expected at most {MAX_RECIPIENTS} addresses"
+    to = [_address(rt, f"to.{i}", text, problems) for i, text in enumerate(request.to)]
+    if len(request.reply_to) > MAX_REPLY_TO:
+        problems["reply_to"] = f"expected at most {MAX_REPLY_TO} addresses"
+    reply_to = [
+        _address(rt, f"reply_to.{i}", text, problems) for i, text in enumerate(request.reply_to)
+    ]
+    sender = rt.settings.default_sender
+    if request.sender is not None:
+        sender = _sender(rt, request.sender, problems)
+    template = _template(rt, "template", request.template, problems)
+    _check(template, request.data, problems)
+    if problems or template is None:
+        raise InvalidFields(problems)
+    intent = _intent(
+        rt,
+        {
+            "template": request.template,
+            "to": to,
+            "account": str(request.account_id) if request.account_id else None,
+            "data": request.data,
+            "reply_to": reply_to,
+            "from": request.sender,
+            "on_ambiguous": request.on_ambiguous,
+        },
+    )
+
+    def write(tx: Tx) -> Submitted:
+        addresses = [address for address in to if address is not None]
+        if request.account_id is not None:
+            account = accounts.by_id(tx, request.account_id)
+            if account is None or account.email is None:
+                raise InvalidFields({"account_id": "expected the id of an account"})
+            addresses = [account.email]
+        email = NewEmail(
+            id=rt.new_id(),
+            account_id=request.account_id,
+            dedup_key=request.dedup_key,
+            intent_hash=intent,
+            template=template.name,
+            template_checksum=template.checksum,
+            sender=sender,
+            on_ambiguous=request.on_ambiguous or OnAmbiguous(template.on_ambiguous),
+            priority=5,
+            data=request.data,
+            reply_to=tuple(address for address in reply_to if address is not None),
+            recipients=tuple(_recipient(rt, address) for address in addresses),
+        )
+        view = _add(tx, email, actor)
+        if view is not None:
+            return Submitted(email=view, created=True)
+        standing = outbox.standing(tx, request.dedup_key)
+        if standing is None:
+            raise Impossible("a dedup key was taken and is not there")
+        if not hmac.compare_digest(standing.intent_hash, intent):
+            raise Conflict("dedup_key stands for an email with another content or recipient")
+        known = views.by_id(tx, standing.id)
+        if known is None:
+            raise Impossible("an email is gone whose key is there")
+        return Submitted(email=known, created=False)
+
+    return write
+
+
+def _add(tx: Tx, email: NewEmail, actor: str) -> EmailView | None:
+    """Write an email and give it as it stands now, without reading it back; None if its key is taken."""
+    created_at = outbox.add(tx, email, actor)
+    if created_at is None:
+        return None
+    journal.stage("email.written", email_id=email.id, template=email.template)
+    return EmailView(
+        email=views.EmailRow(
+            id=email.id,
+            dedup_key=email.dedup_key,
+            template=email.template,
+            account_id=email.account_id,
+            state=EmailState.PENDING,
+            reason=None,
+            on_ambiguous=email.on_ambiguous,
+            epoch=0,
+            priority=email.priority,
+            created_at=created_at,
+            next_attempt_at=created_at,
+            not_after=None,
+            finished_at=None,
+        ),
+        recipients=[
+            views.RecipientView(
+                email_id=email.id,
+                address=recipient.address,
+                kind=recipient.kind,
+                delivered_at=None,
+                bounced_at=None,
+                bounce_type=None,
+                bounce_subtype=None,
+                complained_at=None,
+                complaint_type=None,
+                delayed_at=None,
+                rejected_at=None,
+                suppressed_at=None,
+                in_call=False,
+                in_accepted_call=False,
+            )
+            for recipient in email.recipients
+        ],
+    )
+
+
+def _recipient(rt: Runtime, address: str) -> NewRecipient:
+    return NewRecipient(
+        id=rt.new_id(),
+        kind="to",
+        address=address,
+        address_hash=keyed_hash(rt.address_key, address),
+    )
+
+
+def _intent(rt: Runtime, intent: dict[str, Any]) -> bytes:
+    """Give the keyed hash by which a repeated request is known, also after its content is gone."""
+    canonical = json.dumps(intent, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hmac.digest(rt.address_key, canonical.encode(), hashlib.sha256)
+
+
+def _address(rt: Runtime, name: str, text: str, problems: dict[str, str]) -> str | None:
+    try:
+        return normalise(text, allow_reserved=rt.settings.allow_reserved_domains)
+    except AddressInvalid as invalid:
+        problems[name] = str(invalid)
+        return None
+
+
+def _sender(rt: Runtime, text: str, problems: dict[str, str]) -> str:
+    name, given = split_sender(text)
+    if len(text) > 400 or _CONTROL.search(text):
+        problems["from"] = "expected Name <a@b> or a@b, without control characters"
+        return ""
+    address = _address(rt, "from", given, problems)
+    if address is None:
+        return ""
+    lowered = address.lower()
+    if not rt.settings.senders & {lowered, lowered.rpartition("@")[2]}:
+        problems["from"] = "expected an address or domain of ALLOWED_SENDERS"
+    return format_sender(name, address)
+
+
+def _check_dedup_key(key: str, problems: dict[str, str]) -> None:
+    if not _DEDUP_KEY.fullmatch(key):
+        problems["dedup_key"] = "expected 1 to 200 printable ASCII characters"
+    elif _ADDRESS_LIKE.search(key):
+        # The key is kept after the address is erased, and stands in logs.
+        problems["dedup_key"] = "expected no email address in the key: use an id of yours"
+
+
+def _template(rt: Runtime, field: str, name: str, problems: dict[str, str]) -> Template | None:
+    template = rt.templates.get(name)
+    if template is None:
+        known = ", ".join(sorted(rt.templates.names()))
+        problems[field] = f"expected one of: {known}"
+    return template
+
+
+def _check(template: Template | None, data: dict[str, Any], problems: dict[str, str]) -> None:
+    if template is None:
+        return
+    try:
+        template.check(data)
+    except InvalidFields as invalid:
+        problems |= invalid.fields
