@@ -64,6 +64,7 @@ class Tx:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
         self._now: datetime | None = None
+        self._afterwards: list[Callable[[], None]] = []
 
     @property
     def now(self) -> datetime:
@@ -71,6 +72,15 @@ class Tx:
         if self._now is None:
             self._now = self.value(datetime, "SELECT mail_service.clock()")
         return self._now
+
+    def after_commit(self, tell: Callable[[], None]) -> None:
+        """Have something told once this transaction has committed; never if it does not."""
+        self._afterwards.append(tell)
+
+    def committed(self) -> None:
+        """Tell what was to be told. For whoever committed."""
+        for tell in self._afterwards:
+            tell()
 
     def all(self, row: type[Row], query: LiteralString, params: Params = ()) -> list[Row]:
         """Give every row, as instances of ``row`` (columns and fields must agree exactly)."""
@@ -122,7 +132,8 @@ class Transactions:
         """
         try:
             with self._connected() as connection:
-                yield Tx(connection)
+                tx = Tx(connection)
+                yield tx
         except PoolTimeout as full:
             raise Unavailable("no database connection within the time limit") from full
         except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as late:
@@ -133,6 +144,7 @@ class Transactions:
             raise Unavailable("the database is not reachable") from lost
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as missing:
             raise Unavailable(NO_SCHEMA) from missing
+        tx.committed()
 
     def transact(self, work: Callable[[Tx], Answer]) -> Answer:
         """Do the work in a transaction, again where a twin made it fail; gives what it gives.
@@ -227,24 +239,25 @@ class Line(Transactions):
         if connection is not None:
             connection.close()
 
-    def wait(self, seconds: float, waker: int) -> None:
-        """Sleep until nudged, until the file descriptor ``waker`` is readable, or time is up."""
-        if self._nudged:
-            self._nudged = False
-            return
+    def wait(self, seconds: float, waker: int) -> bool:
+        """Sleep until nudged, until the descriptor ``waker`` is readable, or time is up.
+
+        Says whether a nudge came, also one that came while a statement ran.
+        """
         watched = [waker]
-        if self._connection is not None and not self._connection.closed:
-            watched.append(self._connection.fileno())
-        readable, _, _ = select.select(watched, [], [], max(0.0, seconds))
-        if self._connection is not None and len(watched) > 1 and watched[1] in readable:
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            watched.append(connection.fileno())
+        readable, _, _ = select.select(watched, [], [], 0 if self._nudged else max(0.0, seconds))
+        if connection is not None and len(watched) > 1 and watched[1] in readable:
             try:
-                for _ in self._connection.notifies(timeout=0):
-                    pass
-                self._connection.commit()
+                for _ in connection.notifies(timeout=0):
+                    self._nudged = True
             except psycopg.Error:
                 # Lost while idle; the next transaction connects again.
                 self.close()
-        self._nudged = False
+        nudged, self._nudged = self._nudged, False
+        return nudged
 
     def _hear(self, _: psycopg.Notify) -> None:
         self._nudged = True

@@ -65,7 +65,7 @@ def queue(tx: Tx) -> Queue:
             (SELECT count(*) FROM mail_service.email_outbox WHERE state = 'pending') AS pending,
             (SELECT count(*) FROM mail_service.email_outbox
              WHERE state = 'pending' AND next_attempt_at <= mail_service.clock()) AS pending_due,
-            (SELECT GREATEST(0, extract(epoch FROM mail_service.clock() - min(next_attempt_at)))
+            (SELECT extract(epoch FROM mail_service.clock() - min(next_attempt_at))
              FROM mail_service.email_outbox
              WHERE state = 'pending' AND next_attempt_at <= mail_service.clock()
             )::double precision AS oldest_due_seconds,

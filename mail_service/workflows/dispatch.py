@@ -22,7 +22,6 @@ from mail_service.domain.outcomes import (
     Unknown,
 )
 from mail_service.domain.sending import Attempt, Email, Limits, Settlement
-from mail_service.errors import InvalidFields
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store import attempts, events, outbox
@@ -72,6 +71,12 @@ def take(rt: Runtime, limit: int) -> list[Claim]:
     return [Claim(row=row, begun=begun, checked=begun) for row in rows]
 
 
+def seconds_until_due(rt: Runtime) -> float | None:
+    """Give the time until the next pending email is due; None when none is pending."""
+    with rt.db.transaction() as tx:
+        return outbox.seconds_until_due(tx)
+
+
 def recheck(rt: Runtime, claims: Sequence[Claim]) -> tuple[list[Claim], list[Ended]]:
     """Look once more at claims about to be called: those that may go on, and those given back.
 
@@ -110,8 +115,11 @@ def compose(rt: Runtime, claim: Claim) -> OutgoingEmail | Held | Refused:
         )
     try:
         rendered = template.render(row.data)
-    except InvalidFields:
-        return Refused(error_class="template_failed", alarm=True)
+    except Exception as error:
+        # Checked when it was written, so this is a bug; but of this email alone, and its attempt
+        # must not be left to look like a call.
+        journal.alarm("template_failed", attempt_id=row.attempt_id, exc_info=error)
+        return Refused(error_class="template_failed")
     by_kind: dict[str, list[str]] = {"to": [], "cc": [], "bcc": []}
     for kind, address in row.recipients:
         by_kind[kind].append(address)

@@ -7,12 +7,24 @@ from typing import Any
 
 import structlog
 
+from mail_service.store.database import Tx
+
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("mail_service")
 
 
 def stage(event: str, **what: Any) -> None:  # noqa: ANN401 - ids, enums and numbers of many kinds
     """Record that a stage was passed."""
     _log.info(event, **{name: _text(value) for name, value in what.items() if value is not None})
+
+
+def stage_once(tx: Tx, event: str, **what: Any) -> None:  # noqa: ANN401 - as above
+    """Record that a stage was passed, once the transaction that passed it has committed."""
+    tx.after_commit(lambda: stage(event, **what))
+
+
+def alarm_once(tx: Tx, name: str, **what: Any) -> None:  # noqa: ANN401 - as above
+    """Record something a person should look at, once its transaction has committed."""
+    tx.after_commit(lambda: alarm(name, **what))
 
 
 def alarm(name: str, **what: Any) -> None:  # noqa: ANN401 - as above
@@ -25,4 +37,5 @@ def alarm(name: str, **what: Any) -> None:  # noqa: ANN401 - as above
 
 
 def _text(value: object) -> object:
-    return value if isinstance(value, (bool, int, float)) else str(value)
+    # Exceptions stay what they are: the log's formatter keeps their place and drops their text.
+    return value if isinstance(value, bool | int | float | BaseException) else str(value)

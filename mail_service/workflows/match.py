@@ -52,8 +52,9 @@ def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
     _merge_facts(rt, tx, event, attempt)
     events.settle(tx, event.id, EventStatus.MATCHED, attempt.id)
     if settlement.alarm is not None:
-        journal.alarm(settlement.alarm, email_id=email.id, attempt_id=attempt.id)
-    journal.stage(
+        journal.alarm_once(tx, settlement.alarm, email_id=email.id, attempt_id=attempt.id)
+    journal.stage_once(
+        tx,
         "event.matched",
         event_id=event.id,
         kind=event.kind,
@@ -88,7 +89,7 @@ def _disagree(tx: Tx, event: StoredEvent, attempt: Attempt) -> bool:
 
 def _quarantine(tx: Tx, event: StoredEvent, attempt: Attempt) -> EventStatus:
     events.settle(tx, event.id, EventStatus.QUARANTINED, None)
-    journal.alarm("event_quarantined", event_id=event.id, attempt_id=attempt.id)
+    journal.alarm_once(tx, "event_quarantined", event_id=event.id, attempt_id=attempt.id)
     return EventStatus.QUARANTINED
 
 

@@ -36,6 +36,16 @@ class Swept:
     events_matched: int
     events_given_up: int
 
+    @property
+    def found_something(self) -> bool:
+        """Whether there was anything to do."""
+        return bool(
+            self.leases_expired
+            or self.doubts_resolved
+            or self.events_matched
+            or self.events_given_up
+        )
+
 
 def sweep(rt: Runtime) -> Swept | None:
     """Do one sweep; gives what it found, None when another process is sweeping."""
@@ -115,7 +125,8 @@ def _close(tx: Tx, emails: Mapping[UUID, Email]) -> int:
         )
         if settlement.move is not None:
             steps.append(Step(email=email, move=settlement.move, attempt_id=attempt.id))
-        journal.stage(
+        journal.stage_once(
+            tx,
             "lease.expired",
             email_id=email.id,
             attempt_id=attempt.id,

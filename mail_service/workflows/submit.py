@@ -25,7 +25,7 @@ from mail_service.domain.content import Template
 from mail_service.domain.sending import EmailState, OnAmbiguous
 from mail_service.errors import Conflict, Impossible, InvalidFields
 from mail_service.runtime import Runtime
-from mail_service.store import accounts, outbox, views
+from mail_service.store import accounts, housekeeping, outbox, views
 from mail_service.store.accounts import Account
 from mail_service.store.database import Tx
 from mail_service.store.outbox import NewEmail, NewRecipient
@@ -198,12 +198,18 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
     return write
 
 
+def wake(rt: Runtime) -> None:
+    """Tell every drain that listens that mail is due. Losing it costs a poll, no mail."""
+    with rt.db.transaction() as tx:
+        housekeeping.wake(tx)
+
+
 def _add(tx: Tx, email: NewEmail, actor: str) -> EmailView | None:
     """Write an email and give it as it stands now, without reading it back; None if its key is taken."""
     created_at = outbox.add(tx, email, actor)
     if created_at is None:
         return None
-    journal.stage("email.written", email_id=email.id, template=email.template)
+    journal.stage_once(tx, "email.written", email_id=email.id, template=email.template)
     return EmailView(
         email=views.EmailRow(
             id=email.id,

@@ -1,0 +1,63 @@
+"""The clock process: enqueues the periodic actor. Two clocks are harmless, none only slows recovery."""
+
+# dramatiq, dramatiq-pg and APScheduler are typed in part or not at all; they stay inside actors/.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+import os
+import sys
+from datetime import UTC, datetime
+
+import dramatiq
+import psycopg2
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from actors import broker as brokers
+from actors.stopping import StopSignal
+from mail_service import logs
+from mail_service.errors import SettingsError
+from mail_service.settings import Process, Settings
+from mail_service.workflows import journal
+
+HINTS_ENOUGH = 3
+"""With this many hints waiting, another one would only make the table grow while no worker runs."""
+
+
+def main() -> int:
+    """Run until signalled; gives the exit status."""
+    try:
+        settings = Settings.from_env(os.environ, Process.CLOCK)
+    except SettingsError as problem:
+        print(problem, file=sys.stderr)  # noqa: T201 - before there is a log
+        return 1
+    logs.configure(settings.log_level, process="clock")
+    stop = StopSignal()
+    broker = brokers.build(settings.database_url.get_secret_value(), connections=1)
+    broker.declare_queue(brokers.QUEUE)
+
+    def tick() -> None:
+        message: dramatiq.Message[object] = dramatiq.Message(
+            queue_name=brokers.QUEUE, actor_name="sweep", args=(), kwargs={}, options={}
+        )
+        try:
+            if broker.waiting() < HINTS_ENOUGH:
+                broker.hint(message)
+        except (psycopg2.Error, dramatiq.DramatiqError) as fault:
+            journal.alarm("sweep_not_enqueued", error=type(fault).__name__)
+
+    scheduler = BackgroundScheduler(timezone=UTC)
+    scheduler.add_job(
+        tick,
+        "interval",
+        seconds=settings.sweep_seconds,
+        next_run_time=datetime.now(UTC),
+        coalesce=True,
+        max_instances=1,
+        misfire_grace_time=None,
+    )
+    scheduler.start()
+    journal.stage("clock.started", sweep_seconds=settings.sweep_seconds)
+    while not stop.wait(60.0):
+        pass
+    scheduler.shutdown(wait=False)
+    journal.stage("clock.stopped")
+    return 0

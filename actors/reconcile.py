@@ -1,0 +1,30 @@
+"""The periodic actor ``sweep``."""
+
+# dramatiq, dramatiq-pg and APScheduler are typed in part or not at all; they stay inside actors/.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+
+import dramatiq
+
+from mail_service.runtime import Runtime
+from mail_service.workflows import journal, reconcile
+
+
+def declare(
+    broker: dramatiq.Broker, runtime: Runtime, queue: str, max_age_ms: int
+) -> dramatiq.Actor[[], None]:
+    """Declare the actor on this broker."""
+
+    def sweep() -> None:
+        swept = reconcile.sweep(runtime)
+        if swept is not None and swept.found_something:
+            journal.stage(
+                "sweep.done",
+                leases_expired=swept.leases_expired,
+                doubts_resolved=swept.doubts_resolved,
+                events_matched=swept.events_matched,
+                events_given_up=swept.events_given_up,
+            )
+
+    return dramatiq.actor(
+        sweep, actor_name="sweep", broker=broker, queue_name=queue, max_age=max_age_ms
+    )

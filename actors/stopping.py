@@ -1,0 +1,35 @@
+"""Stopping on SIGTERM and SIGINT, however often they come and whoever else gets them."""
+
+import os
+import select
+import signal
+from types import FrameType
+
+
+class StopSignal:
+    """A flag that the handlers set and the main thread waits for.
+
+    The platform signals every process of a dyno, possibly twice, so the second signal must mean
+    nothing new. A handler may interrupt the main thread anywhere, so it takes no lock: it writes
+    one byte to a pipe.
+    """
+
+    def __init__(self) -> None:
+        self.set = False
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, self._handle)
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until a signal came or time is up; says whether one came."""
+        if not self.set:
+            select.select([self._reader], [], [], seconds)
+        return self.set
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.set = True
+        try:
+            os.write(self._writer, b"!")
+        except BlockingIOError:
+            return  # the flag stands, and the pipe holds bytes enough to wake the waiter

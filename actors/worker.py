@@ -1,0 +1,60 @@
+"""The worker process: one dramatiq Worker and one drain, with signal handling of our own.
+
+dramatiq's command forwards SIGTERM to its children and takes the second one as "die now"; on a
+platform that signals every process of a dyno, that cuts SES calls in half at each deploy. Here a
+handler only sets a flag: no claims after it, calls in flight run to their end, results are recorded,
+unused leases are released, and the process exits within 25 s.
+"""
+
+import os
+import sys
+
+from dramatiq import Worker
+
+from actors import broker as brokers
+from actors import dispatch, reconcile
+from actors.drain import Drain
+from actors.stopping import StopSignal
+from mail_service import logs, wiring
+from mail_service.errors import SettingsError
+from mail_service.settings import Process, Settings
+from mail_service.workflows import journal
+
+
+def main() -> int:
+    """Run until signalled; gives the exit status."""
+    try:
+        settings = Settings.from_env(os.environ, Process.WORKER)
+        logs.configure(settings.log_level, process="worker")
+        db = wiring.database(settings, Process.WORKER)
+        runtime = wiring.runtime(settings, Process.WORKER, db)
+    except SettingsError as problem:
+        print(problem, file=sys.stderr)  # noqa: T201 - before there is a log
+        return 1
+    stop = StopSignal()
+    db.open()
+    drain = Drain(runtime, wiring.line(settings))
+    broker = brokers.build(
+        settings.database_url.get_secret_value(), connections=brokers.WORKER_CONNECTIONS
+    )
+    max_age_ms = int(settings.sweep_seconds * 3000)
+    dispatch.declare(broker, drain, brokers.QUEUE, max_age_ms)
+    reconcile.declare(broker, runtime, brokers.QUEUE, max_age_ms)
+    # One thread: hints are few, and with it the broker's pool can't run dry. Time-outs under one
+    # second make the broker spin.
+    worker = Worker(broker, queues={brokers.QUEUE}, worker_threads=1, worker_timeout=1000)
+    thread = dispatch.start(drain)
+    worker.start()
+    journal.stage("worker.started", slots=settings.send_concurrency)
+    while not stop.wait(1.0):
+        if not thread.is_alive():
+            journal.alarm("drain_died")
+            drain = Drain(runtime, wiring.line(settings))
+            thread = dispatch.start(drain)
+    journal.stage("worker.stopping")
+    drain.stop()
+    thread.join()
+    worker.stop(timeout=2000)
+    db.close()
+    journal.stage("worker.stopped")
+    return 0

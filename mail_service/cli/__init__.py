@@ -1,0 +1,1 @@
+"""The command line, an edge: it translates words into workflows and prints what they give."""

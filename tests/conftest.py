@@ -1,0 +1,192 @@
+"""What tests stand on: a real PostgreSQL, a clean database each, a runtime with a scripted provider."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from actors import broker as brokers
+from mail_service import wiring
+from mail_service.cli.embedded_postgres import EmbeddedPostgres
+from mail_service.runtime import Runtime
+from mail_service.settings import Process, Settings
+from mail_service.store import schema
+from mail_service.store.database import Database
+from tests.fakes import ScriptedMailer, counting_ids
+
+TOPIC = "arn:aws:sns:eu-west-1:123456789012:ses-events"
+
+ENVIRONMENT = {
+    "APP_ENV": "test",
+    "AWS_REGION": "eu-west-1",
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "MAIL_FROM": "Shop <shop@example.com>",
+    "SNS_TOPIC_ARNS": TOPIC,
+    "ADDRESS_KEY": "address-key-for-tests-0123456789abcdef",
+    "CONSOLE_SECRET": "console-secret-for-tests-0123456789ab",
+    "SES_CONFIGURATION_SET": "mail",
+}
+
+# Time in tests: the database's own clock, moved by an offset. Production has no such table.
+_MOVABLE_CLOCK = """
+CREATE TABLE mail_service.test_clock (ahead interval NOT NULL);
+INSERT INTO mail_service.test_clock VALUES ('0');
+CREATE OR REPLACE FUNCTION mail_service.clock() RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE AS
+    $$ SELECT now() + (SELECT ahead FROM mail_service.test_clock) $$;
+"""
+
+
+def cases_dir() -> Path:
+    """Where the cases from the field lie; tests that need them skip where they are not."""
+    default = Path(__file__).parents[2] / "shared" / "cases"
+    return Path(os.environ.get("CASES_DIR", default))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """One PostgreSQL for the whole run."""
+    with EmbeddedPostgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def template(postgres: EmbeddedPostgres) -> str:
+    """A migrated database with a movable clock, to be cloned."""
+    postgres.create_database("template_for_tests")
+    url = postgres.url("template_for_tests")
+    schema.migrate(url)
+    brokers.install_schema(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_MOVABLE_CLOCK)
+    return "template_for_tests"
+
+
+@pytest.fixture(scope="session")
+def shared_url(postgres: EmbeddedPostgres, template: str) -> str:
+    """The database of tests that clean up by truncating."""
+    postgres.create_database("shared_by_tests", template=template)
+    return postgres.url("shared_by_tests")
+
+
+@dataclass
+class Sql:
+    """Looks at the tables, and moves the clock."""
+
+    url: str
+
+    def __call__(self, query: str, *params: Any) -> list[dict[str, Any]]:
+        with psycopg.connect(self.url, autocommit=True, row_factory=dict_row) as connection:
+            cursor = connection.execute(query, params)  # pyright: ignore
+            return cursor.fetchall() if cursor.description else []
+
+    def one(self, query: str, *params: Any) -> Any:
+        """Give the only value."""
+        (row,) = self(query, *params)
+        (value,) = row.values()
+        return value
+
+    def advance(self, seconds: float) -> None:
+        """Let the database's time pass."""
+        self(
+            "UPDATE mail_service.test_clock SET ahead = ahead + make_interval(secs => %s)", seconds
+        )
+
+    def dump(self) -> dict[str, list[dict[str, Any]]]:
+        """Give every table's rows, for comparing."""
+        tables = self(
+            "SELECT table_name AS t FROM information_schema.tables "
+            "WHERE table_schema = 'mail_service' AND table_type = 'BASE TABLE'"
+        )
+        return {
+            row["t"]: sorted(self(f"SELECT * FROM mail_service.{row['t']}"), key=repr)  # noqa: S608
+            for row in tables
+        }
+
+
+_TRUNCATE = """
+DO $$ BEGIN
+    EXECUTE (SELECT 'TRUNCATE ' || string_agg(format('mail_service.%I', table_name), ', ')
+             FROM information_schema.tables
+             WHERE table_schema = 'mail_service' AND table_type = 'BASE TABLE'
+               AND table_name NOT IN ('schema_version', 'test_clock'));
+    TRUNCATE dramatiq.queue;
+    UPDATE mail_service.test_clock SET ahead = '0';
+END $$
+"""
+
+
+@pytest.fixture
+def database_url(shared_url: str) -> str:
+    """An empty, migrated database."""
+    with psycopg.connect(shared_url, autocommit=True) as connection:
+        connection.execute(_TRUNCATE)
+    return shared_url
+
+
+@pytest.fixture
+def own_database_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+    """A database of this test alone, for tests that start processes or cut connections."""
+    name = f"own_{os.urandom(6).hex()}"
+    postgres.create_database(name, template=template)
+    yield postgres.url(name)
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # pyright: ignore
+
+
+@pytest.fixture
+def sql(database_url: str) -> Sql:
+    """The tables, and the clock."""
+    return Sql(database_url)
+
+
+@pytest.fixture
+def mailer() -> ScriptedMailer:
+    """The provider: answers what the test says, and remembers what it was given."""
+    return ScriptedMailer()
+
+
+@pytest.fixture
+def settings_of() -> Callable[..., Settings]:
+    """Builds settings from the usual environment and what a test changes in it."""
+
+    def build(**changes: str) -> Settings:
+        environ = ENVIRONMENT | {"DATABASE_URL": "postgresql:///none"} | changes
+        return Settings.from_env(environ, Process.WEB)
+
+    return build
+
+
+@pytest.fixture
+def runtime_of(
+    database_url: str, mailer: ScriptedMailer, settings_of: Callable[..., Settings]
+) -> Iterator[Callable[..., Runtime]]:
+    """Builds runtimes on the test's database; ids count up, jitter is always 1."""
+    opened: list[Database] = []
+    ids = counting_ids()
+
+    def build(**changes: str) -> Runtime:
+        db = Database(database_url, name="tests", size=8)
+        db.open()
+        opened.append(db)
+        settings = settings_of(DATABASE_URL=database_url, **changes)
+        rt = wiring.runtime(settings, Process.WEB, db)
+        return replace(rt, mailer=mailer, new_id=ids, jitter=lambda: 1.0)
+
+    yield build
+    for db in opened:
+        db.close()
+
+
+@pytest.fixture
+def rt(runtime_of: Callable[..., Runtime]) -> Runtime:
+    """The usual runtime."""
+    return runtime_of()
