@@ -163,7 +163,7 @@ def test_a_crash_inside_the_claim_leaves_the_email_pending(
 ) -> None:
     email = sign_up(rt)
     with pytest.raises(RuntimeError, match="died"), rt.db.transaction() as tx:
-        dispatch.outbox.claim(tx, attempt_ids=[rt.new_id()], lease_seconds=60, max_age_seconds=1000)
+        dispatch.claims.claim(tx, attempt_ids=[rt.new_id()], lease_seconds=60, max_age_seconds=1000)
         raise RuntimeError("the process died before the commit")
     assert look(rt, email).email.state == "pending"
     assert look(rt, email).attempts == []
