@@ -1,7 +1,8 @@
 """The actor ``dispatch``: its body is the drain. A hint only wakes the one that already runs here."""
 
 # dramatiq, dramatiq-pg and APScheduler are typed in part or not at all; they stay inside actors/.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
 import threading
 

@@ -17,7 +17,7 @@ from mail_service.domain.outcomes import Accepted, Released, Unknown
 from mail_service.errors import Unavailable
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
-from mail_service.store.database import Line
+from mail_service.store.line import Line
 from mail_service.workflows import dispatch, journal, reconcile
 from mail_service.workflows.dispatch import Claim, Ended
 
@@ -25,6 +25,7 @@ AHEAD = 1.25
 POLL_SECONDS = 5.0
 GATHER_SECONDS = 0.002
 BUSY_ROW_SECONDS = 0.05
+HELD_ROW_SECONDS = 0.25
 DATABASE_AWAY_SECONDS = 0.5
 SWEEPS_MISSED = 3
 
@@ -144,9 +145,9 @@ class Drain:
                 self._woken = True
                 return
             due = dispatch.seconds_until_due(self._rt)
-            self._poll_at = time.monotonic() + min(
-                POLL_SECONDS, POLL_SECONDS if due is None else due
-            )
+            # Due and yet not claimed: somebody holds the row. Asked again soon, but not at once.
+            soon = POLL_SECONDS if due is None else max(HELD_ROW_SECONDS, due)
+            self._poll_at = time.monotonic() + min(POLL_SECONDS, soon)
         except Unavailable as away:
             journal.alarm("claim_failed", why=str(away))
             self._poll_at = now + 1.0

@@ -1,7 +1,8 @@
 """The periodic actor ``sweep``."""
 
 # dramatiq, dramatiq-pg and APScheduler are typed in part or not at all; they stay inside actors/.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
 import dramatiq
 

@@ -21,13 +21,15 @@ from mail_service.domain.outcomes import (
     Result,
     Unknown,
 )
-from mail_service.domain.sending import Attempt, Email, Limits, Settlement
+from mail_service.domain.sending import Limits, Settlement
+from mail_service.domain.states import Attempt, Email
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
-from mail_service.store import attempts, events, outbox
+from mail_service.store import attempts, claims, events, outbox
 from mail_service.store.attempts import Finding
+from mail_service.store.claims import Claimed
 from mail_service.store.database import Tx
-from mail_service.store.outbox import Claimed, Step
+from mail_service.store.outbox import Step
 from mail_service.workflows import journal
 from mail_service.workflows.match import match
 
@@ -58,7 +60,7 @@ def take(rt: Runtime, limit: int) -> list[Claim]:
     begun = time.monotonic()
     ids = [rt.new_id() for _ in range(limit)]
     with rt.db.transaction() as tx:
-        rows = outbox.claim(
+        rows = claims.claim(
             tx,
             attempt_ids=ids,
             lease_seconds=rt.settings.lease_seconds,
@@ -77,16 +79,15 @@ def seconds_until_due(rt: Runtime) -> float | None:
         return outbox.seconds_until_due(tx)
 
 
-def recheck(rt: Runtime, claims: Sequence[Claim]) -> tuple[list[Claim], list[Ended]]:
+def recheck(rt: Runtime, taken: Sequence[Claim]) -> tuple[list[Claim], list[Ended]]:
     """Look once more at claims about to be called: those that may go on, and those given back.
 
     Given back are those whose lease has less than a whole call's time left, and those of which a
     recipient was suppressed since the last look.
     """
     now = time.monotonic()
-    last_start = rt.settings.lease_seconds - rt.settings.call_seconds
-    in_time = [c for c in claims if now - c.begun <= last_start]
-    back = [Ended(row=c.row, result=Released()) for c in claims if now - c.begun > last_start]
+    in_time = [c for c in taken if _in_time(rt, c, now)]
+    back = [Ended(row=c.row, result=Released()) for c in taken if not _in_time(rt, c, now)]
     stale = [c for c in in_time if now - c.checked > CHECK_GOOD_FOR_SECONDS]
     if not stale:
         return in_time, back
@@ -101,6 +102,11 @@ def recheck(rt: Runtime, claims: Sequence[Claim]) -> tuple[list[Claim], list[End
         else:
             back.append(Ended(row=claim.row, result=Released()))
     return fresh, back
+
+
+def _in_time(rt: Runtime, claim: Claim, now: float) -> bool:
+    """Whether the lease has a whole call's time left."""
+    return now - claim.begun <= rt.settings.lease_seconds - rt.settings.call_seconds
 
 
 def compose(rt: Runtime, claim: Claim) -> OutgoingEmail | Held | Refused:
@@ -137,8 +143,13 @@ def compose(rt: Runtime, claim: Claim) -> OutgoingEmail | Held | Refused:
 
 
 def send(rt: Runtime, claim: Claim, outgoing: OutgoingEmail) -> Ended:
-    """Make the one call. No transaction is open, and whatever happens becomes a value."""
+    """Make the one call. No transaction is open, and whatever happens becomes a value.
+
+    A process that was stopped since the last look gives the lease back instead: that is always safe.
+    """
     begun = time.monotonic()
+    if not _in_time(rt, claim, begun) or begun - claim.checked > CHECK_GOOD_FOR_SECONDS:
+        return Ended(row=claim.row, result=Released())
     outcome: Outcome = rt.mailer.send(outgoing)
     return Ended(row=claim.row, result=outcome, seconds=time.monotonic() - begun)
 

@@ -116,6 +116,8 @@ def _event(rt: Runtime, notification: Notification, reading: Reading) -> NewEven
     match reading:
         case ProviderEvent():
             kind = reading.kind
+            if kind is EventKind.RECEIVED:
+                status = EventStatus.FOREIGN
             message_id, tag = reading.provider_message_id, reading.request_tag
             occurred_at = reading.occurred_at or notification.at
             facts = tuple(

@@ -7,7 +7,7 @@ the caller's transaction, under the email's row lock, so that each sees what the
 from mail_service.domain import sending
 from mail_service.domain.events import EventKind, EventStatus
 from mail_service.domain.facts import KnownFact, merge
-from mail_service.domain.sending import Attempt
+from mail_service.domain.states import Attempt
 from mail_service.domain.suppression import SuppressionReason, reason_in
 from mail_service.errors import Impossible
 from mail_service.runtime import Runtime
@@ -22,12 +22,11 @@ from mail_service.workflows import journal
 
 def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
     """Attach an event to its attempt if one is known, and let it have its effect; gives its status."""
+    if event.kind is EventKind.RECEIVED:
+        return event.status  # inbound mail is never about a call of ours, whatever id it bears
     found = _attempt_of(tx, event)
     if found is None:
         return event.status
-    if event.kind is EventKind.RECEIVED:
-        # Inbound mail has ids of another form; one that names an attempt of ours is no evidence.
-        return _quarantine(tx, event, found)
     email = outbox.lock(tx, found.email_id)
     if email is None:
         raise Impossible("an attempt's email is gone")

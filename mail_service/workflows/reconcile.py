@@ -11,7 +11,7 @@ from uuid import UUID
 
 from mail_service.domain import sending
 from mail_service.domain.events import EventStatus
-from mail_service.domain.sending import AttemptState, Email
+from mail_service.domain.states import AttemptState, Email
 from mail_service.runtime import Runtime
 from mail_service.store import attempts, events, housekeeping, idempotency, outbox, subscriptions
 from mail_service.store.attempts import Finding

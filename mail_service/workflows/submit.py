@@ -22,7 +22,7 @@ from mail_service.domain.address import (
     split_sender,
 )
 from mail_service.domain.content import Template
-from mail_service.domain.sending import EmailState, OnAmbiguous
+from mail_service.domain.states import EmailState, OnAmbiguous
 from mail_service.errors import Conflict, Impossible, InvalidFields
 from mail_service.runtime import Runtime
 from mail_service.store import accounts, housekeeping, outbox, views

@@ -442,6 +442,21 @@ def test_a_claim_with_less_than_a_whole_calls_time_left_is_given_back(rt: Runtim
     assert dispatch.recheck(rt, [late]) == ([], [Ended(row=claim.row, result=Released())])
 
 
+@pytest.mark.parametrize("stopped_for", [1.1, 1000])
+def test_a_process_stopped_between_look_and_call_makes_no_call(
+    rt: Runtime, mailer: ScriptedMailer, sql: Sql, stopped_for: float
+) -> None:
+    email = sign_up(rt)
+    claim = take_one(rt)
+    stopped = replace(claim, begun=claim.begun - stopped_for, checked=claim.checked - stopped_for)
+    if stopped_for > rt.settings.lease_seconds:
+        sql.advance(stopped_for)
+        reconcile.sweep(rt)
+        assert look(rt, email).email.state == "ambiguous"
+    dispatch.record(rt, [call(rt, stopped)])
+    assert (look(rt, email).email.state, mailer.calls) == ("pending", [])
+
+
 def test_a_template_that_changed_holds_its_emails(
     rt: Runtime, mailer: ScriptedMailer, sql: Sql
 ) -> None:
