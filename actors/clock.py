@@ -61,4 +61,5 @@ def main() -> int:
         pass
     scheduler.shutdown(wait=False)
     journal.stage("clock.stopped")
+    stop.ignore()
     return 0

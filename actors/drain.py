@@ -129,6 +129,22 @@ class Drain:
             # The results are held until the database is back, or the process must stop.
             journal.alarm("results_held", count=len(self._unrecorded), why=str(away))
             self._record_at = now + DATABASE_AWAY_SECONDS
+        except Exception:
+            if len(self._unrecorded) == 1:
+                self._record_at = now + POLL_SECONDS
+                raise
+            self._record_one_by_one()
+
+    def _record_one_by_one(self) -> None:
+        """Record what can be recorded, so that one result that can't does not keep the others."""
+        group, self._unrecorded = self._unrecorded, []
+        for ended in group:
+            try:
+                self._unrecorded += dispatch.record(self._rt, [ended])
+            except Exception as error:
+                journal.alarm("result_unusable", attempt_id=ended.row.attempt_id, exc_info=error)
+                self._unrecorded.append(ended)
+        self._record_at = time.monotonic() + POLL_SECONDS
 
     def _claim(self) -> None:
         now = time.monotonic()

@@ -27,6 +27,15 @@ class StopSignal:
             select.select([self._reader], [], [], seconds)
         return self.set
 
+    def ignore(self) -> None:
+        """Let no signal change the exit status any more; the last thing a process does.
+
+        While the interpreter ends it puts back the default of a signal that has a handler of ours, and
+        the platform's second SIGTERM would end a process that has stopped cleanly as if killed.
+        """
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, signal.SIG_IGN)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.set = True
         try:

@@ -57,4 +57,5 @@ def main() -> int:
     worker.stop(timeout=2000)
     db.close()
     journal.stage("worker.stopped")
+    stop.ignore()
     return 0
