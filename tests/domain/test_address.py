@@ -35,8 +35,10 @@ def test_an_address_is_stored_as_it_goes_on_the_wire(given_text: str, wire: str)
         "", " ", "ada", "ada@", "@example.com", "ada@example", "ada@@example.com", "ada@exa mple.com",
         "a da@example.com", "ada@example.com\n", "ada@example.com\r\nBcc: eve@example.com", "ada\0@example.com",
         "<a@evil.com>b@ok.com", "Ada <ada@example.com>", "ada@example.com,eve@example.com", '"john doe"@example.com',
-        "jö@example.com", "ada@[127.0.0.1]", "ada@localhost", "ada@example.com.", "ada@-example.com", "ada@exam_ple.com",
-        "a@" + "b" * 300 + ".com", "x" * 65 + "@example.com", "ada@example.com\u200b", "ada@\u2028example.com", "a" * 100_000,
+        "jö@example.com",
+        "ada@[127.0.0.1]", "ada@localhost", "ada@example.com.", "ada@-example.com", "ada@exam_ple.com",
+        "a@" + "b" * 300 + ".com",
+        "x" * 65 + "@example.com", "ada@example.com\u200b", "ada@\u2028example.com", "a" * 100_000,
         ".ada@example.com", "ada..b@example.com",
     ],
 )  # fmt: skip

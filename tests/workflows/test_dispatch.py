@@ -162,9 +162,16 @@ def test_a_crash_inside_the_claim_leaves_the_email_pending(
     rt: Runtime, sql: Sql, database_url: str
 ) -> None:
     email = sign_up(rt)
-    with pytest.raises(RuntimeError, match="died"), rt.db.transaction() as tx:
-        dispatch.claims.claim(tx, attempt_ids=[rt.new_id()], lease_seconds=60, max_age_seconds=1000)
-        raise RuntimeError("the process died before the commit")
+
+    def claim_and_die() -> None:
+        with rt.db.transaction() as tx:
+            dispatch.claims.claim(
+                tx, attempt_ids=[rt.new_id()], lease_seconds=60, max_age_seconds=1000
+            )
+            raise RuntimeError("the process died before the commit")
+
+    with pytest.raises(RuntimeError, match="died"):
+        claim_and_die()
     assert look(rt, email).email.state == "pending"
     assert look(rt, email).attempts == []
 
@@ -172,10 +179,11 @@ def test_a_crash_inside_the_claim_leaves_the_email_pending(
 def test_a_lease_runs_by_the_databases_time(rt: Runtime, sql: Sql) -> None:
     sign_up(rt)
     take_one(rt)
-    (row,) = sql(
-        "SELECT extract(epoch FROM o.lease_expires_at - a.started_at)::float AS lease FROM mail_service.email_outbox o JOIN mail_service.send_attempts a ON a.email_id = o.id"
+    lease = sql.one(
+        "SELECT extract(epoch FROM o.lease_expires_at - a.started_at)::float"
+        " FROM mail_service.email_outbox o JOIN mail_service.send_attempts a ON a.email_id = o.id"
     )
-    assert row["lease"] == rt.settings.lease_seconds
+    assert lease == rt.settings.lease_seconds
     sql.advance(rt.settings.lease_seconds - 5)
     assert reconcile.sweep(rt) is not None
     assert sql.one("SELECT state::text FROM mail_service.email_outbox") == "sending"
@@ -331,7 +339,8 @@ def test_refusals_wait_longer_each_time_and_end_at_max_attempts(
         if look(rt, email).email.state == "pending":
             waits.append(
                 sql.one(
-                    "SELECT extract(epoch FROM next_attempt_at - (SELECT max(finished_at) FROM mail_service.send_attempts))::float FROM mail_service.email_outbox"
+                    "SELECT extract(epoch FROM next_attempt_at - (SELECT max(finished_at)"
+                    " FROM mail_service.send_attempts))::float FROM mail_service.email_outbox"
                 )
             )
             sql.advance(waits[-1] - 1)
@@ -482,7 +491,8 @@ def test_the_journal_has_one_row_per_move_with_its_attempt(
     (claim,) = send_all(rt)
     bring(rt, ses_event("Send", tag=str(claim.row.attempt_id)))
     moves = sql(
-        "SELECT from_state::text, to_state::text, actor, attempt_id FROM mail_service.email_transitions ORDER BY id"
+        "SELECT from_state::text, to_state::text, actor, attempt_id"
+        " FROM mail_service.email_transitions ORDER BY id"
     )
     assert [(m["from_state"], m["to_state"], m["actor"]) for m in moves] == [
         (None, "pending", "test"),

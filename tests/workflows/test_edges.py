@@ -66,7 +66,8 @@ def test_every_edge_that_was_seen_is_drawn_and_every_drawn_one_was_seen(
     seen = {
         (row["from_state"], row["to_state"])
         for row in sql(
-            "SELECT from_state::text, to_state::text FROM mail_service.email_transitions WHERE from_state IS NOT NULL"
+            "SELECT from_state::text, to_state::text FROM mail_service.email_transitions"
+            " WHERE from_state IS NOT NULL"
         )
     }
     drawn = {(a.value, b.value) for a, ends in TRANSITIONS.items() for b in ends}

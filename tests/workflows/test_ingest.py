@@ -100,7 +100,7 @@ def test_an_event_before_the_message_id_is_saved_is_matched_at_finalise(
 def test_an_unmatched_event_is_matched_by_the_sweep_when_its_id_is_there(
     rt: Runtime, sql: Sql
 ) -> None:
-    email, tag = submitted(rt)
+    email, _ = submitted(rt)
     bring(rt, ses_event("Delivery", message_id="m-other"))
     sql("UPDATE mail_service.send_attempts SET provider_message_id = 'm-other'")
     reconcile.sweep(rt)
@@ -165,7 +165,8 @@ EVENTS = [
 def facts_of(sql: Sql) -> Any:
     return (
         sql(
-            "SELECT address, delivered_at, bounced_at, bounce_type, bounce_subtype, complained_at, complaint_type, delayed_at FROM mail_service.email_recipients"
+            "SELECT address, delivered_at, bounced_at, bounce_type, bounce_subtype, complained_at,"
+            " complaint_type, delayed_at FROM mail_service.email_recipients"
         ),
         sql("SELECT reason::text FROM mail_service.suppressions"),
         sql("SELECT state::text FROM mail_service.email_outbox"),
@@ -278,7 +279,7 @@ def test_a_bounce_entry_that_says_delayed_gives_the_fact_and_no_suppression(
 
 def test_tag_and_message_id_that_disagree_are_quarantined(rt: Runtime, sql: Sql) -> None:
     first, tag = submitted(rt)
-    second, other = submitted(rt, key="order-2")
+    second, _ = submitted(rt, key="order-2")
     for event in (
         ses_event("Bounce", tag=tag, message_id="message-2"),
         ses_event("Bounce", tag=tag, message_id="message-unknown"),

@@ -20,7 +20,8 @@ from tests.steps import look, sign_up, write_email
 def test_an_account_comes_with_its_email_recipient_and_journal_row(rt: Runtime, sql: Sql) -> None:
     email = sign_up(rt, "Ada@Example.com", name="Ada").email
     (row,) = sql(
-        "SELECT account_id, dedup_key, state::text, next_attempt_at, created_at FROM mail_service.email_outbox"
+        "SELECT account_id, dedup_key, state::text, next_attempt_at, created_at"
+        " FROM mail_service.email_outbox"
     )
     assert row["dedup_key"] == f"welcome:{row['account_id']}:v1"
     assert (row["state"], row["next_attempt_at"]) == ("pending", row["created_at"])
