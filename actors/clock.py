@@ -13,7 +13,7 @@ import psycopg2
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from actors import broker as brokers
-from actors.stopping import StopSignal
+from actors.stopping import StopSignal, last_resort
 from mail_service import logs
 from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
@@ -21,6 +21,8 @@ from mail_service.workflows import journal
 
 HINTS_ENOUGH = 3
 """With this many hints waiting, another one would only make the table grow while no worker runs."""
+
+STOPS_WITHIN_SECONDS = 5.0
 
 
 def main() -> int:
@@ -59,6 +61,8 @@ def main() -> int:
     journal.stage("clock.started", sweep_seconds=settings.sweep_seconds)
     while not stop.wait(60.0):
         pass
+    # A tick that hangs holds nothing that is worth waiting for.
+    last_resort(STOPS_WITHIN_SECONDS, lambda: None, status=0)
     scheduler.shutdown(wait=False)
     journal.stage("clock.stopped")
     stop.ignore()

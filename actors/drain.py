@@ -98,7 +98,7 @@ class Drain:
             return True
         if time.monotonic() < self._stop_at:
             return False
-        self._last_words()
+        self.last_words()
         return True
 
     def _gather(self) -> None:
@@ -209,7 +209,7 @@ class Drain:
         now = time.monotonic()
         until = now + POLL_SECONDS
         if self._stop_at is not None:
-            until = min(until, self._stop_at)
+            until = min(until, self._stop_at) if self._in_flight else now
         else:
             room = int(self._slots * AHEAD) - self._in_flight - len(self._waiting)
             if room > 0:
@@ -234,7 +234,7 @@ class Drain:
             self._ended.put(ended)
             self._poke()
 
-    def _last_words(self) -> None:
+    def last_words(self) -> None:
         """Log what could not be recorded in time: enough to settle each email by hand."""
         self._collect()
         for ended in self._unrecorded:

@@ -3,7 +3,29 @@
 import os
 import select
 import signal
+import sys
+import threading
+from collections.abc import Callable
 from types import FrameType
+
+
+def last_resort(seconds: float, words: Callable[[], None], *, status: int = 1) -> None:
+    """End this process after so long, whatever it hangs on; ``words`` are said before.
+
+    A database that accepts and never answers can hold any thread for ever, and the platform would
+    kill the process a moment later, without a word.
+    """
+
+    def end() -> None:
+        try:
+            words()
+            sys.stdout.flush()
+        finally:
+            os._exit(status)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
 
 
 class StopSignal:

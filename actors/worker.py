@@ -14,11 +14,13 @@ from dramatiq import Worker
 from actors import broker as brokers
 from actors import dispatch, reconcile
 from actors.drain import Drain
-from actors.stopping import StopSignal
+from actors.stopping import StopSignal, last_resort
 from mail_service import logs, wiring
 from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
 from mail_service.workflows import journal
+
+STOPS_WITHIN_SECONDS = 23.5
 
 
 def main() -> int:
@@ -52,9 +54,11 @@ def main() -> int:
             drain = Drain(runtime, wiring.line(settings))
             thread = dispatch.start(drain)
     journal.stage("worker.stopping")
+    last_resort(STOPS_WITHIN_SECONDS, drain.last_words)
     drain.stop()
-    thread.join()
+    # While the calls in flight run to their end: hints mean nothing any more.
     worker.stop(timeout=2000)
+    thread.join()
     db.close()
     journal.stage("worker.stopped")
     stop.ignore()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from mail_service.domain.sending import Attempt, AttemptState
+from mail_service.domain.states import Attempt, AttemptState
 from mail_service.store.database import Tx
 
 

@@ -4,24 +4,23 @@ A transaction has a time: every statement and ``tx.now`` use ``mail_service.cloc
 database's transaction time. Nothing else in the rings asks what time it is.
 """
 
-import select
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import TupleRow, class_row, scalar_row
 from psycopg.types.enum import EnumInfo, register_enum
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mail_service.domain.events import EventKind, EventStatus
-from mail_service.domain.sending import AttemptState, EmailState, OnAmbiguous
+from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
 from mail_service.domain.suppression import SuppressionReason
-from mail_service.errors import Unavailable
+from mail_service.errors import SettingsError, Unavailable
 
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
@@ -120,7 +119,7 @@ class Tx:
 class Transactions:
     """Something that opens transactions on the database. Subclasses say on which connection."""
 
-    def _connected(self) -> AbstractContextManager[psycopg.Connection]:
+    def connected(self) -> AbstractContextManager[psycopg.Connection]:
         """Give a connection in a transaction that ends with the block."""
         raise NotImplementedError
 
@@ -131,7 +130,7 @@ class Transactions:
         Raises Unavailable when the database can't be reached or went away.
         """
         try:
-            with self._connected() as connection:
+            with self.connected() as connection:
                 tx = Tx(connection)
                 yield tx
         except PoolTimeout as full:
@@ -142,6 +141,12 @@ class Transactions:
             raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
             raise Unavailable("the database is not reachable") from lost
+        except (
+            psycopg.errors.ReadOnlySqlTransaction,
+            psycopg.errors.InsufficientPrivilege,
+        ) as refused:
+            # A failover in progress, or a plan that is over its limits.
+            raise Unavailable("the database takes no writes") from refused
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as missing:
             raise Unavailable(NO_SCHEMA) from missing
         tx.committed()
@@ -158,37 +163,61 @@ class Transactions:
             except REPEATABLE:
                 # Too short to be noticed, long enough for the other one to finish.
                 time.sleep(0.01 * repeat)
-        with self.transaction() as tx:
-            return work(tx)
+        try:
+            with self.transaction() as tx:
+                return work(tx)
+        except (
+            psycopg.errors.DeadlockDetected,
+            psycopg.errors.SerializationFailure,
+        ) as crowded:
+            raise Unavailable("the database is too crowded to finish this") from crowded
 
 
-def _conninfo(url: str, name: str) -> str:
-    return make_conninfo(
-        url,
-        application_name=name,
-        connect_timeout=5,
-        keepalives_idle=5,
-        keepalives_interval=2,
-        keepalives_count=2,
-        tcp_user_timeout=10000,
-    )
+def conninfo(url: str, name: str) -> str:
+    """Give the connection string with our time limits: a dead peer is noticed within seconds.
+
+    Raises SettingsError for a text that libpq can't read.
+    """
+    try:
+        return make_conninfo(
+            url,
+            application_name=name,
+            connect_timeout=5,
+            keepalives_idle=5,
+            keepalives_interval=2,
+            keepalives_count=2,
+            tcp_user_timeout=10000,
+        )
+    except psycopg.ProgrammingError:
+        # libpq's text quotes the URL, and with it the password.
+        problem = "expected a libpq URI, postgres://… or postgresql://…"
+        raise SettingsError({"DATABASE_URL": problem}) from None
 
 
-class _Session:
-    """Makes a new connection ours: time limits, UTC, and enums read as their classes."""
+class Session(psycopg.Connection[TupleRow]):
+    """A connection of ours: with time limits, in UTC, and with enums read as their classes."""
 
-    def __init__(self) -> None:
-        self._enums: dict[str, EnumInfo] = {}
+    _enums_known = False
 
-    def __call__(self, connection: psycopg.Connection) -> None:
+    @staticmethod
+    def limit(connection: psycopg.Connection[Any]) -> None:
+        """Set what a new connection is bounded by."""
         connection.execute(_SESSION)
-        for name, members in ENUMS.items():
-            info = self._enums.get(name) or EnumInfo.fetch(connection, f"mail_service.{name}")
-            if info is None:
-                raise psycopg.OperationalError(NO_SCHEMA)
-            self._enums[name] = info
-            register_enum(info, connection, members, mapping={m: m.value for m in members})
         connection.commit()
+
+    def learn_enums(self) -> None:
+        """Learn the enums, unless they are known. Raises Unavailable where the schema is not there.
+
+        Not done while connecting: a pool would take a missing schema for a missing server.
+        """
+        if self._enums_known:
+            return
+        for name, members in ENUMS.items():
+            info = EnumInfo.fetch(self, f"mail_service.{name}")
+            if info is None:
+                raise Unavailable(NO_SCHEMA)
+            register_enum(info, self, members, mapping={m: m.value for m in members})
+        self._enums_known = True
 
 
 class Database(Transactions):
@@ -196,14 +225,15 @@ class Database(Transactions):
 
     def __init__(self, url: str, *, name: str, size: int, wait_seconds: float = 5) -> None:
         self._pool = ConnectionPool(
-            _conninfo(url, name),
+            conninfo(url, name),
             min_size=0,
             max_size=size,
             timeout=wait_seconds,
             max_idle=60,
             open=False,
             name=name,
-            configure=_Session(),
+            connection_class=Session,
+            configure=Session.limit,
             # A restarted server is met here, not in the middle of somebody's request.
             check=ConnectionPool.check_connection,
             reconnect_timeout=5,
@@ -217,73 +247,9 @@ class Database(Transactions):
         """Close every connection."""
         self._pool.close(timeout=2)
 
-    def _connected(self) -> AbstractContextManager[psycopg.Connection]:
-        return self._pool.connection()
-
-
-class Line(Transactions):
-    """One connection of a drain's own, on which it also listens for the nudge.
-
-    Not for more than one thread. Connects when first used, and again after it was lost.
-    """
-
-    def __init__(self, url: str, *, name: str) -> None:
-        self._url = _conninfo(url, name)
-        self._prepare = _Session()
-        self._connection: psycopg.Connection | None = None
-        self._nudged = False
-
-    def close(self) -> None:
-        """Close the connection, if there is one."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def wait(self, seconds: float, waker: int) -> bool:
-        """Sleep until nudged, until the descriptor ``waker`` is readable, or time is up.
-
-        Says whether a nudge came, also one that came while a statement ran.
-        """
-        watched = [waker]
-        connection = self._connection
-        if connection is not None and not connection.closed:
-            watched.append(connection.fileno())
-        readable, _, _ = select.select(watched, [], [], 0 if self._nudged else max(0.0, seconds))
-        if connection is not None and len(watched) > 1 and watched[1] in readable:
-            try:
-                for _ in connection.notifies(timeout=0):
-                    self._nudged = True
-            except psycopg.Error:
-                # Lost while idle; the next transaction connects again.
-                self.close()
-        nudged, self._nudged = self._nudged, False
-        return nudged
-
-    def _hear(self, _: psycopg.Notify) -> None:
-        self._nudged = True
-
     @contextmanager
-    def _connected(self) -> Generator[psycopg.Connection]:
-        connection = self._connection
-        if connection is None or connection.closed or connection.broken:
-            self.close()
-            connection = psycopg.connect(self._url)
-            try:
-                self._prepare(connection)
-                connection.execute(f"LISTEN {CHANNEL}")
-                connection.commit()
-            except BaseException:
-                connection.close()
-                raise
-            connection.add_notify_handler(self._hear)
-            self._connection = connection
-        try:
+    def connected(self) -> Generator[psycopg.Connection[TupleRow]]:
+        """Borrow a connection; it commits or rolls back when it goes back."""
+        with self._pool.connection() as connection:
+            connection.learn_enums()
             yield connection
-            connection.commit()
-        except BaseException:
-            # A connection that can't even roll back is of no use any more.
-            with suppress(psycopg.Error):
-                connection.rollback()
-            if connection.broken:
-                self.close()
-            raise

@@ -1,5 +1,6 @@
 """Migrations: forward only, plain SQL inside alembic, safe to run twice and beside running workers."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
-from mail_service.store.database import Tx
+from mail_service.store.database import Tx, conninfo
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 
@@ -25,6 +26,7 @@ def _config() -> Config:
     return config
 
 
+@cache
 def newest() -> str:
     """Give the revision that this code needs."""
     head = ScriptDirectory.from_config(_config()).get_current_head()
@@ -37,7 +39,7 @@ def migrate(url: str) -> tuple[str | None, str]:
     """Bring the schema to the newest revision; gives the revisions before and after."""
 
     def connect() -> psycopg.Connection[Any]:
-        return psycopg.connect(url, connect_timeout=5, application_name="mail-service migrate")
+        return psycopg.connect(conninfo(url, "mail-service migrate"))
 
     engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
     with engine.connect() as connection:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from mail_service.domain.events import EventKind
 from mail_service.domain.facts import RecipientFacts, RecipientStatus, status
-from mail_service.domain.sending import AttemptState, EmailState, OnAmbiguous
+from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
 from mail_service.store.database import Tx
 
 

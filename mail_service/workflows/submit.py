@@ -90,7 +90,8 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callabl
         problems["name"] = "expected 1 to 200 characters, none of them a control character"
     template = _template(rt, "template", rt.settings.account_template, problems)
     data = request.data if name is None else {**request.data, "name": name}
-    _check(template, data, problems)
+    if "name" not in problems:  # else it would be named a second time, as a part of data
+        _check(template, data, problems)
     if problems or address is None or template is None:
         raise InvalidFields(problems)
     hashed = keyed_hash(rt.address_key, address)

@@ -1,0 +1,84 @@
+"""Accounts: a sign-up and its email in one request, written together or not at all."""
+
+import re
+from collections.abc import Callable
+
+from falcon import Request, Response
+
+from api import bodies, presenting
+from api.authentication import actor_of, caller_of
+from api.models import NewAccount
+from api.paths import identifier
+from api.routes import Operation, Said, answer, answer_text
+from mail_service.errors import InvalidFields
+from mail_service.runtime import Runtime
+from mail_service.workflows import idempotency, observe, submit
+from mail_service.workflows.idempotency import Answer, Key
+from mail_service.workflows.submit import AccountRequest, Opened
+
+_ROUTE = "POST /v1/accounts"
+_KEY = re.compile(r"[\x20-\x7e]{1,200}")
+
+OPEN = Operation(
+    summary="Open an account",
+    about="Writes the account and the email that every new account gets, in one transaction.",
+    group="Accounts",
+    body=NewAccount,
+    headers={
+        "Idempotency-Key": "1 to 200 printable ASCII characters. The same key and body give the "
+        "stored answer for 24 hours, with Idempotency-Replayed: true"
+    },
+    answers={201: Said(meaning="The account and its email", content=presenting.AccountOpened)},
+    errors={409: "The address has an account, or a twin of this request is being worked on"},
+)
+SHOW = Operation(
+    summary="Look at an account",
+    group="Accounts",
+    answers={200: Said(meaning="The account", content=presenting.Account)},
+)
+
+
+class Accounts:
+    """``/v1/accounts`` and what lies under it."""
+
+    def __init__(self, rt: Runtime, nudge: Callable[[], None]) -> None:
+        self._rt = rt
+        self._nudge = nudge
+
+    def open(self, req: Request, resp: Response) -> None:
+        """Write an account and its email, once per Idempotency-Key."""
+        raw = bodies.read(req)
+        key = _key(req, raw)
+        body = bodies.parse(NewAccount, raw)
+        write = submit.open_account(
+            self._rt,
+            AccountRequest(email=body.email, name=body.name, data=body.data or {}),
+            actor=actor_of(req),
+        )
+        given = idempotency.answer(self._rt, key, write, _present)
+        if given.replayed:
+            resp.set_header("Idempotency-Replayed", "true")
+        else:
+            self._nudge()
+        answer_text(resp, given.status, given.text)
+
+    def show(self, req: Request, resp: Response, account_id: str) -> None:
+        """Give one account."""
+        account = observe.account(self._rt, identifier(account_id, "account"))
+        answer(resp, 200, presenting.account(account))
+
+
+def _present(opened: Opened) -> Answer:
+    content = presenting.AccountOpened(
+        account=presenting.account(opened.account), email=presenting.email(opened.email)
+    )
+    return Answer(status=201, text=content.model_dump_json())
+
+
+def _key(req: Request, raw: bytes) -> Key | None:
+    given = req.get_header("Idempotency-Key")
+    if given is None:
+        return None
+    if not _KEY.fullmatch(given):
+        raise InvalidFields({"Idempotency-Key": "expected 1 to 200 printable ASCII characters"})
+    return Key(api_key_id=caller_of(req).key_id, route=_ROUTE, key=given, body=raw)

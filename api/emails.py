@@ -1,0 +1,97 @@
+"""Emails: submit one, look at one, page through many."""
+
+from collections.abc import Callable
+
+from falcon import Request, Response
+
+from api import bodies, presenting
+from api.authentication import actor_of
+from api.models import EmailQuery, NewEmail
+from api.paths import identifier
+from api.routes import Operation, Said, answer
+from mail_service.runtime import Runtime
+from mail_service.store.views import Filter
+from mail_service.workflows import observe, submit
+from mail_service.workflows.submit import EmailRequest
+
+SUBMIT = Operation(
+    summary="Submit an email",
+    about="The `dedup_key` is the idempotency key: one key, one email, whatever happens in between.",
+    group="Emails",
+    body=NewEmail,
+    answers={
+        201: Said(meaning="The new email", content=presenting.Email),
+        200: Said(meaning="The key stands for this very email already", content=presenting.Email),
+    },
+    errors={409: "The key stands for an email with another content or recipient"},
+)
+SHOW = Operation(
+    summary="Look at an email",
+    about="With its recipients, calls to SES, events and decisions.",
+    group="Emails",
+    answers={200: Said(meaning="The email", content=presenting.Email)},
+)
+PAGE = Operation(
+    summary="Page through emails",
+    group="Emails",
+    query=EmailQuery,
+    answers={200: Said(meaning="Emails, newest first", content=presenting.EmailPage)},
+)
+
+
+class Emails:
+    """``/v1/emails`` and what lies under it."""
+
+    def __init__(self, rt: Runtime, nudge: Callable[[], None]) -> None:
+        self._rt = rt
+        self._nudge = nudge
+
+    def submit(self, req: Request, resp: Response) -> None:
+        """Write one email, or give the one that stands under its key."""
+        body = bodies.parse(NewEmail, bodies.read(req))
+        write = submit.submit_email(
+            self._rt,
+            EmailRequest(
+                dedup_key=body.dedup_key,
+                template=body.template,
+                to=body.to or (),
+                account_id=body.account_id,
+                data=body.data or {},
+                reply_to=body.reply_to or (),
+                sender=body.from_,
+                on_ambiguous=body.on_ambiguous,
+            ),
+            actor=actor_of(req),
+        )
+        submitted = self._rt.db.transact(write)
+        if submitted.created:
+            self._nudge()
+        answer(resp, 201 if submitted.created else 200, presenting.email(submitted.email))
+
+    def show(self, req: Request, resp: Response, email_id: str) -> None:
+        """Give one email with everything that happened to it."""
+        view = observe.email(self._rt, identifier(email_id, "email"))
+        answer(resp, 200, presenting.email(view))
+
+    def page(self, req: Request, resp: Response) -> None:
+        """Give emails newest first, narrowed by the query."""
+        asked = bodies.query(EmailQuery, req)
+        found = observe.list_emails(
+            self._rt,
+            Filter(
+                state=asked.state,
+                template=asked.template,
+                address_hash=(
+                    observe.address_hash(self._rt, "recipient", asked.recipient)
+                    if asked.recipient is not None
+                    else None
+                ),
+                provider_message_id=asked.provider_message_id,
+                created_after=asked.created_after,
+                created_before=asked.created_before,
+            ),
+            after=asked.after,
+            limit=asked.limit,
+        )
+        items = [presenting.email(view) for view in found.items]
+        answer(resp, 200, presenting.EmailPage(items=items, next=found.next))

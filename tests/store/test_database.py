@@ -1,0 +1,150 @@
+"""Transactions: their faults become one error, twins repeat them, and nothing is told before the commit."""
+
+import threading
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from mail_service.domain.states import EmailState
+from mail_service.errors import SettingsError, Unavailable
+from mail_service.runtime import Runtime
+from mail_service.store import housekeeping, views
+from mail_service.store.database import Database, Tx
+from tests.conftest import Sql
+from tests.steps import sign_up
+
+
+def test_a_database_that_takes_no_writes_is_unavailable(rt: Runtime) -> None:
+    def write(tx: Tx) -> None:
+        tx.run("SET TRANSACTION READ ONLY")
+        housekeeping.beat(tx, "test")
+
+    with pytest.raises(Unavailable, match="takes no writes"):
+        rt.db.transact(write)
+
+
+@pytest.mark.parametrize(
+    "fault", ["SELECT pg_terminate_backend(pg_backend_pid())", "SELECT * FROM mail_service.nothing"]
+)
+def test_a_lost_connection_and_a_missing_table_are_unavailable(rt: Runtime, fault: str) -> None:
+    def work(tx: Tx) -> None:
+        tx.run(fault)  # pyright: ignore[reportArgumentType]
+
+    with pytest.raises(Unavailable):
+        rt.db.transact(work)
+    with rt.db.transaction() as tx:
+        assert tx.value(int, "SELECT 1") == 1
+
+
+def test_a_server_that_is_not_there_is_unavailable_within_the_wait() -> None:
+    db = Database("postgresql://127.0.0.1:1/none", name="tests", size=1, wait_seconds=0.2)
+    db.open()
+    try:
+        with pytest.raises(Unavailable), db.transaction():
+            pass
+    finally:
+        db.close()
+
+
+def test_a_database_without_the_schema_says_what_to_run(postgres: object, rt: Runtime) -> None:
+    db = Database(postgres.url("postgres"), name="tests", size=1)  # type: ignore[attr-defined]
+    db.open()
+    try:
+        with pytest.raises(Unavailable, match="mail-service migrate"), db.transaction():
+            pass
+    finally:
+        db.close()
+
+
+def test_a_url_that_libpq_cannot_read_is_a_bad_setting_and_is_not_quoted() -> None:
+    with pytest.raises(SettingsError) as refused:
+        Database("postgresql://u:hunter2secret@[/x", name="tests", size=1)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_two_transactions_that_would_wait_for_each_other_for_ever_both_succeed(
+    runtime_of: Callable[..., Runtime], sql: Sql
+) -> None:
+    rt = runtime_of()
+    with rt.db.transaction() as tx:
+        housekeeping.beat(tx, "a")
+        housekeeping.beat(tx, "b")
+    met = threading.Barrier(2)
+
+    def work(names: tuple[str, str]) -> None:
+        tries: list[int] = []
+
+        def both(tx: Tx) -> None:
+            housekeeping.beat(tx, names[0])
+            if not tries:
+                tries.append(1)
+                met.wait(5)
+            housekeeping.beat(tx, names[1])
+
+        rt.db.transact(both)
+
+    threads = [threading.Thread(target=work, args=(names,)) for names in (("a", "b"), ("b", "a"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_nothing_is_told_of_a_transaction_that_did_not_commit(rt: Runtime) -> None:
+    told: list[str] = []
+
+    def fail(tx: Tx) -> None:
+        tx.after_commit(lambda: told.append("too early"))
+        raise RuntimeError("the process died before the commit")
+
+    with pytest.raises(RuntimeError):
+        rt.db.transact(fail)
+    rt.db.transact(lambda tx: tx.after_commit(lambda: told.append("committed")))
+    assert told == ["committed"]
+
+
+def test_a_transaction_has_one_time(rt: Runtime, sql: Sql) -> None:
+    with rt.db.transaction() as tx:
+        before = tx.now
+        tx.run("SELECT pg_sleep(0.01)")
+        assert tx.value(type(before), "SELECT mail_service.clock()") == before
+
+
+def test_enums_come_back_as_their_members(rt: Runtime) -> None:
+    email = sign_up(rt)
+    with rt.db.transaction() as tx:
+        view = views.by_id(tx, email.email.id)
+    assert view is not None
+    assert view.email.state is EmailState.PENDING
+
+
+def test_the_journal_cannot_be_rewritten(rt: Runtime, sql: Sql) -> None:
+    sign_up(rt)
+    for statement in (
+        "UPDATE mail_service.email_transitions SET actor = 'nobody'",
+        "DELETE FROM mail_service.email_transitions",
+    ):
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            sql(statement)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        "state = 'sending'",
+        "lease_token = gen_random_uuid()",
+        "next_attempt_at = NULL",
+        "state = 'submitted'",
+        "finished_at = now()",
+        "epoch = -1",
+        "priority = 10",
+    ],
+)
+def test_columns_that_do_not_go_with_the_state_are_refused(
+    rt: Runtime, sql: Sql, nonsense: str
+) -> None:
+    sign_up(rt)
+    with pytest.raises(psycopg.errors.CheckViolation):
+        sql(f"UPDATE mail_service.email_outbox SET {nonsense}")
