@@ -1,35 +1,17 @@
 """``mail-service keys``: who may call the API."""
 
 import json
-import os
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from mail_service import wiring
-from mail_service.settings import Process, Settings
-from mail_service.store.database import Database
+from mail_service.cli import session
+from mail_service.cli.session import AsJson, database
 from mail_service.workflows import operate
 
 app = typer.Typer(help="API keys: who may call, and what they may do.", no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@contextmanager
-def database() -> Iterator[Database]:
-    """Open the database that DATABASE_URL names."""
-    db = wiring.database(Settings.from_env(os.environ, Process.COMMAND), Process.COMMAND)
-    db.open()
-    try:
-        yield db
-    finally:
-        db.close()
 
 
 @app.command("create")
@@ -42,9 +24,7 @@ def create(
     with database() as db:
         made = operate.create_key(db, key_id=uuid.uuid4(), name=name, scopes=tuple(scope))
     if as_json:
-        typer.echo(
-            json.dumps({"id": str(made.id), "name": name, "scopes": scope, "key": made.key})
-        )
+        typer.echo(json.dumps({"id": str(made.id), "name": name, "scopes": scope, "key": made.key}))
         return
     typer.echo(f"key {made.id} for {name} ({', '.join(scope)}). It is shown this once:", err=True)
     typer.echo(made.key)
@@ -77,7 +57,7 @@ def list_(as_json: AsJson = False) -> None:
             f"{key.created_at:%Y-%m-%d %H:%M}",
             f"{key.revoked_at:%Y-%m-%d %H:%M}" if key.revoked_at else "",
         )
-    Console().print(table)
+    session.console().print(table)
 
 
 @app.command("revoke")

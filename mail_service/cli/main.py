@@ -4,9 +4,19 @@ import sys
 
 import typer
 
-from mail_service.cli import keys, processes
+from mail_service.cli import (
+    emails,
+    events,
+    keys,
+    processes,
+    session,
+    stats,
+    suppressions,
+    templates,
+)
+from mail_service.cli.demo import demo
 from mail_service.cli.sandbox import sandbox
-from mail_service.errors import MailServiceError
+from mail_service.errors import InvalidFields, MailServiceError
 
 app = typer.Typer(
     name="mail-service",
@@ -14,18 +24,28 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
+    callback=session.quiet_logs,
 )
+app.command("demo")(demo)
+app.command("sandbox")(sandbox)
 app.command("migrate")(processes.migrate)
 app.command("worker")(processes.worker)
 app.command("clock")(processes.clock)
-app.command("sandbox")(sandbox)
 app.add_typer(keys.app, name="keys")
+app.add_typer(emails.app, name="emails")
+app.add_typer(suppressions.app, name="suppressions")
+app.add_typer(events.app, name="events")
+app.add_typer(templates.app, name="templates")
+app.command("stats")(stats.stats)
 
 
 def main() -> None:
     """Run the command line; errors that people meet end in one sentence, not in a traceback."""
     try:
         app()
+    except InvalidFields as wrong:
+        typer.echo(str(wrong), err=True)
+        sys.exit(2)
     except MailServiceError as problem:
         typer.echo(str(problem), err=True)
         sys.exit(1)
