@@ -3,6 +3,7 @@
 import random
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 from mail_service.domain.content import Catalogue
 from mail_service.domain.outcomes import Outcome
@@ -15,7 +16,8 @@ from mail_service.gateways.subscriptions import SubscriptionConfirmer, sns_clien
 from mail_service.ports import Mailer, OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
-from mail_service.store.database import Database, Line, Transactions
+from mail_service.store.database import Database, Transactions
+from mail_service.store.line import Line
 
 POOL_SIZES = {
     # Of 20 connections, one web with two gunicorn workers, two workers and a clock use 15:
@@ -49,19 +51,21 @@ def line(settings: Settings) -> Line:
     return Line(settings.database_url.get_secret_value(), name="mail-service drain")
 
 
+def templates(directory: Path | None) -> Catalogue:
+    """Give the templates of a directory, or the bundled ones. Raises SettingsError."""
+    return Catalogue(template_files.read_directory(directory or template_files.BUNDLED))
+
+
 def runtime(settings: Settings, process: Process, db: Transactions) -> Runtime:
     """Build what a process's workflows may reach for. No connection is made.
 
     Raises SettingsError when the templates are not usable.
     """
-    templates = Catalogue(
-        template_files.read_directory(settings.template_dir or template_files.BUNDLED)
-    )
     return Runtime(
         settings=settings,
         db=db,
         address_key=settings.address_key_bytes,
-        templates=templates,
+        templates=templates(settings.template_dir),
         mailer=_mailer(settings, process),
         read_envelope=SnsReader(
             topic_arns=frozenset(settings.sns_topic_arns),

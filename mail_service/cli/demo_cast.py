@@ -63,7 +63,7 @@ class Role:
 def cast_of_the_demo() -> list[Role]:
     """Give the five accounts, in the order in which they sign up."""
     return [
-        Role("ordinary", "ada@example.com", "sent and delivered", _ordinary),
+        Role("ordinary", "ada@example.com", "submitted, then delivered", _ordinary),
         Role(
             "bounce",
             f"bounce+bob@{SIMULATOR_DOMAIN}",
@@ -76,7 +76,7 @@ def cast_of_the_demo() -> list[Role]:
             "complained; no further mail",
             _stopped_by("complaint", "complained"),
         ),
-        Role("suppressed", "dave@example.com", "never sent: on the list before", _suppressed),
+        Role("suppressed", "dave@example.com", "never called: on the list before", _suppressed),
         Role(
             "timeout",
             f"timeout+tina@{SIMULATOR_DOMAIN}",

@@ -14,7 +14,6 @@ from mail_service.cli.session import AsJson
 from mail_service.domain.content import Catalogue, Template
 from mail_service.domain.strict_json import strict_loads
 from mail_service.errors import InvalidFields, NotFound, SettingsError
-from mail_service.settings import Process, Settings
 
 app = typer.Typer(
     help="Templates: what the mails say. These commands need no database.", no_args_is_help=True
@@ -111,11 +110,7 @@ def _catalogue(directory: Path | None) -> Catalogue:
         directory = Path(named)
         if not directory.is_dir():
             raise SettingsError({"TEMPLATE_DIR": "expected a directory that exists"})
-    # The composition root gives templates only with the rest, so the rest is made and not used.
-    settings = Settings.model_validate({"template_dir": directory, "address_key": "-" * 32})
-    return wiring.runtime(
-        settings, Process.COMMAND, wiring.database(settings, Process.COMMAND)
-    ).templates
+    return wiring.templates(directory)
 
 
 def _data(text: str) -> dict[str, Any]:
