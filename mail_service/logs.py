@@ -12,7 +12,16 @@ from typing import cast
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-_QUIET = ("botocore", "boto3", "urllib3", "psycopg", "psycopg.pool", "s3transfer", "dramatiq_pg")
+_QUIET = (
+    "botocore",
+    "boto3",
+    "urllib3",
+    "psycopg",
+    "psycopg.pool",
+    "s3transfer",
+    "dramatiq_pg",
+    "apscheduler",
+)
 
 
 def configure(level: str, *, process: str) -> None:

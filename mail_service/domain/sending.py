@@ -1,16 +1,14 @@
-"""The email's state machine: its edges, and what each answer means for an email.
+"""What each answer, each event and each lease that ends means for an email.
 
 Two things are kept apart. What is known of an *attempt* only gains certainty
 (:func:`strengthen`). Where the *email* goes follows from that, from who holds its lease, and from
 whether any of its attempts was accepted. Everything here is pure; the caller holds the email's row
-lock while it reads, decides and writes. ``docs/states.md`` draws the edges, and a test compares.
+lock while it reads, decides and writes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import assert_never
-from uuid import UUID
 
 from mail_service.domain.outcomes import (
     Accepted,
@@ -22,59 +20,7 @@ from mail_service.domain.outcomes import (
     Result,
     Unknown,
 )
-
-
-class EmailState(StrEnum):
-    """What we know of an email. Order and labels equal the enum in the database."""
-
-    PENDING = "pending"
-    SENDING = "sending"
-    SUBMITTED = "submitted"
-    FAILED = "failed"
-    AMBIGUOUS = "ambiguous"
-    SUPPRESSED = "suppressed"
-    CANCELLED = "cancelled"
-
-
-class AttemptState(StrEnum):
-    """What we know of one call. Order and labels equal the enum in the database."""
-
-    STARTED = "started"
-    UNKNOWN = "unknown"
-    ACCEPTED = "accepted"
-    RETRYABLE = "retryable"
-    PERMANENT = "permanent"
-    HELD = "held"
-    RELEASED = "released"
-
-
-class OnAmbiguous(StrEnum):
-    """The stated policy for an email in doubt."""
-
-    HOLD = "hold"
-    RESEND = "resend"
-
-
-TRANSITIONS: Mapping[EmailState, frozenset[EmailState]] = {
-    EmailState.PENDING: frozenset(
-        {
-            EmailState.SENDING,
-            EmailState.SUPPRESSED,
-            EmailState.CANCELLED,
-            EmailState.FAILED,
-            EmailState.SUBMITTED,
-        }
-    ),
-    EmailState.SENDING: frozenset(
-        {EmailState.SUBMITTED, EmailState.PENDING, EmailState.FAILED, EmailState.AMBIGUOUS}
-    ),
-    EmailState.AMBIGUOUS: frozenset({EmailState.SUBMITTED, EmailState.PENDING, EmailState.FAILED}),
-    EmailState.FAILED: frozenset({EmailState.SUBMITTED, EmailState.PENDING}),
-    EmailState.CANCELLED: frozenset({EmailState.SUBMITTED}),
-    EmailState.SUPPRESSED: frozenset({EmailState.SUBMITTED, EmailState.PENDING}),
-    EmailState.SUBMITTED: frozenset(),
-}
-"""Every edge there is; nothing else moves an email."""
+from mail_service.domain.states import Attempt, AttemptState, Email, EmailState
 
 _CERTAINTY: Mapping[AttemptState, int] = {
     AttemptState.STARTED: 0,
@@ -89,32 +35,6 @@ _CERTAINTY: Mapping[AttemptState, int] = {
 THROTTLED_BASE_SECONDS = 1.0
 THROTTLED_CAP_SECONDS = 30.0
 SLOW_STEPS = 3  # an answer we don't know starts at eight times the base
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Email:
-    """What a decision about an email needs to know. ``accepted``: SES took one of its attempts."""
-
-    id: UUID
-    state: EmailState
-    epoch: int
-    lease_token: UUID | None
-    attempts: int
-    refusals: int
-    deferrals: int
-    accepted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """What a decision about an attempt needs to know."""
-
-    id: UUID
-    email_id: UUID
-    number: int
-    epoch: int
-    state: AttemptState
-    provider_message_id: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,7 @@ class SesMailer:
                 production_access=bool(account["ProductionAccessEnabled"]),
             )
         except Exception as error:
-            # Its class only: the text of an AWS error names the caller's identity.
+            # Its class only: this text may be shown, and AWS's own names the caller's identity.
             raise Unavailable(f"SES did not tell its quota: {type(error).__name__}") from error
 
     def _request(self, email: OutgoingEmail) -> "SendEmailRequestTypeDef":
@@ -196,13 +196,14 @@ def _is_aws_form(code: str | None, headers: Mapping[str, object]) -> bool:
 
 
 def _failed_connecting(error: Exception) -> bool | None:
-    """Whether the tracebacks underneath show that the connection was being made.
+    """Whether the traceback through urllib3 shows that the connection was being made.
 
-    None where there are none. botocore raises ProxyConnectionError and SSLError for faults before
-    and after the request alike (seen with 1.44.8 and urllib3 2.8); the frames tell them apart.
+    None where there is no such traceback. botocore raises ProxyConnectionError and SSLError for
+    faults before and after the request alike (seen with 1.44.8 and urllib3 2.8). A name that
+    urllib3 changes one day turns a hold into a doubt, never a doubt into a second mail.
     """
     frames = [name for cause in _causes(error) for name in _functions(cause.__traceback__)]
-    return "connect" in frames if frames else None
+    return "connect" in frames if "urlopen" in frames else None
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
