@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID
 
-from mail_service.domain.content import Catalogue
+from mail_service.domain.catalogue import Catalogue
 from mail_service.ports import ConfirmSubscription, Mailer, ReadEnvelope
 from mail_service.settings import Settings
 from mail_service.store.database import Transactions

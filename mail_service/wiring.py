@@ -5,7 +5,7 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mail_service.domain.content import Catalogue
+from mail_service.domain.catalogue import Catalogue
 from mail_service.domain.outcomes import Outcome
 from mail_service.errors import Impossible
 from mail_service.gateways import template_files

@@ -11,7 +11,8 @@ from rich.table import Table
 from mail_service import wiring
 from mail_service.cli import session
 from mail_service.cli.session import AsJson
-from mail_service.domain.content import Catalogue, Template
+from mail_service.domain.catalogue import Catalogue
+from mail_service.domain.content import Template
 from mail_service.domain.strict_json import strict_loads
 from mail_service.errors import InvalidFields, NotFound, SettingsError
 

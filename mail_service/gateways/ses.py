@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, cast
 
 from boto3.session import Session
 from botocore.config import Config
-from botocore.exceptions import ClientError, SSLError
+from botocore.exceptions import BotoCoreError, ClientError, SSLError
 
 from mail_service.domain.answers import SEND_OPERATION, Answer, classify
 from mail_service.domain.outcomes import Outcome, Refused
-from mail_service.errors import Unavailable
+from mail_service.errors import SettingsError, Unavailable
 from mail_service.ports import TAG_HEADER, TAG_NAME, OutgoingEmail
 
 if TYPE_CHECKING:
@@ -57,10 +57,14 @@ def ses_client(
         tcp_keepalive=True,
         parameter_validation=False,
     )
-    # A session of its own: the module-level one is shared and not thread-safe.
-    session = Session(region_name=region)
-    # The stubs of the services we do not use are not installed, so one overload of 400 is known.
-    return session.client("sesv2", endpoint_url=endpoint_url, config=config)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        # A session of its own: the module-level one is shared and not thread-safe.
+        session = Session(region_name=region)
+        # The stubs of the services we do not use are not installed: one overload of 400 is known.
+        return session.client("sesv2", endpoint_url=endpoint_url, config=config)  # pyright: ignore[reportUnknownMemberType]
+    except (BotoCoreError, ValueError) as problem:
+        what = f"boto3 can't use these settings: {type(problem).__name__}"
+        raise SettingsError({"AWS_*": what}) from problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Reads a directory of templates from disk, as plain bytes: what they mean is domain/content.py."""
+"""Reads a directory of templates from disk, as plain bytes: what they mean is domain/catalogue.py."""
 
 from pathlib import Path
 

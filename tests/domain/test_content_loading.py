@@ -2,7 +2,7 @@
 
 import pytest
 
-from mail_service.domain.content import Catalogue
+from mail_service.domain.catalogue import Catalogue
 from mail_service.errors import InvalidFields, SettingsError
 from mail_service.gateways.template_files import BUNDLED, MAX_FILE_BYTES, read_directory
 

@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mail_service.domain.content import (
-    MAX_DEPTH,
-    MAX_OUTPUT_BYTES,
-    MAX_SUBJECT,
-    Catalogue,
-    Rendered,
-    Template,
-)
+from mail_service.domain.catalogue import Catalogue
+from mail_service.domain.content import MAX_SUBJECT, Rendered, Template
+from mail_service.domain.rendering import MAX_DEPTH, MAX_OUTPUT_BYTES
 from mail_service.errors import InvalidFields
 
 
@@ -110,7 +105,7 @@ def test_an_optional_value_may_be_tested_and_given_a_default():
 
 def test_the_same_data_gives_the_same_bytes_in_another_process():
     program = (
-        "import hashlib;from mail_service.domain.content import Catalogue;"
+        "import hashlib;from mail_service.domain.catalogue import Catalogue;"
         "from mail_service.gateways.template_files import BUNDLED, read_directory;"
         "t=Catalogue(read_directory(BUNDLED)).get('password-reset-v1');"
         "print(hashlib.sha256(repr(t.render(t.sample).html).encode()).hexdigest())"
