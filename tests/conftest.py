@@ -107,7 +107,7 @@ class Sql:
             "WHERE table_schema = 'mail_service' AND table_type = 'BASE TABLE'"
         )
         return {
-            row["t"]: sorted(self(f"SELECT * FROM mail_service.{row['t']}"), key=repr)  # noqa: S608
+            row["t"]: sorted(self(f"SELECT * FROM mail_service.{row['t']}"), key=repr)
             for row in tables
         }
 
