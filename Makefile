@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential
+.PHONY: help setup demo test check fix lock differential campaign
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -43,3 +43,6 @@ lock: setup ## compile the lock files from pyproject.toml
 
 differential: setup ## compare signature verification with AWS's own validator (needs npm)
 	@$(BIN)/python -m pytest -m differential tests/differential
+
+campaign: setup ## kill workers and web in mid-work, 1,000 sign-ups; an auditor judges (SEED=1)
+	@$(BIN)/python -m tests.campaign --emails 1000 --kills 30 --seed $(or $(SEED),1)

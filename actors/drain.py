@@ -235,9 +235,10 @@ class Drain:
             self._poke()
 
     def last_words(self) -> None:
-        """Log what could not be recorded in time: enough to settle each email by hand."""
+        """Log what could not be recorded in time, once: enough to settle each email by hand."""
         self._collect()
-        for ended in self._unrecorded:
+        unrecorded, self._unrecorded = self._unrecorded, []
+        for ended in unrecorded:
             accepted = ended.result if isinstance(ended.result, Accepted) else None
             journal.alarm(
                 "result_not_recorded",
@@ -247,6 +248,7 @@ class Drain:
             )
         if self._in_flight:
             journal.alarm("calls_abandoned", count=self._in_flight)
+            self._in_flight = 0
 
     def _poke(self) -> None:
         try:

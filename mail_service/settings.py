@@ -142,14 +142,15 @@ class Settings(BaseModel):
             settings = cls.model_validate(given)
         except ValidationError as invalid:
             for error in invalid.errors(include_input=False, include_url=False):
-                field = str(error["loc"][0]) if error["loc"] else ""
-                what = cls.model_fields[field].description if field else error["msg"]
-                problems.setdefault(field.upper() or "settings", f"expected {what}")
-        else:
-            problems |= _together(settings, given)
-            if not problems:
-                return settings
-        raise SettingsError(problems)
+                field = str(error["loc"][0])
+                problems[field.upper()] = f"expected {cls.model_fields[field].description}"
+                given.pop(field, None)
+            # What is wrong alone is set aside, so that what is wrong together is told as well.
+            settings = cls.model_validate(given)
+        problems = _together(settings, given) | problems
+        if problems:
+            raise SettingsError(problems)
+        return settings
 
     @property
     def call_seconds(self) -> float:

@@ -21,6 +21,7 @@ from mail_service.domain.events import EventKind, EventStatus
 from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
 from mail_service.domain.suppression import SuppressionReason
 from mail_service.errors import SettingsError, Unavailable
+from mail_service.store.deadlines import Deadlines
 
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
@@ -49,10 +50,15 @@ CHANNEL = "mail_service_due"
 
 NO_SCHEMA = "the schema is missing or old: run mail-service migrate"
 
+TRANSACTION_SECONDS = 10.0
+"""When a transaction's connection is cut from our side: the server is frozen, or it would have ended
+the statement by itself before."""
+
+# SNS waits 15 s for an answer, and callers hardly longer.
 _SESSION = """
 SET TIME ZONE 'UTC';
-SET statement_timeout = '15s';
-SET lock_timeout = '5s';
+SET statement_timeout = '8s';
+SET lock_timeout = '4s';
 SET idle_in_transaction_session_timeout = '10s';
 """
 
@@ -223,7 +229,8 @@ class Session(psycopg.Connection[TupleRow]):
 class Database(Transactions):
     """A sized pool of connections to one PostgreSQL."""
 
-    def __init__(self, url: str, *, name: str, size: int, wait_seconds: float = 5) -> None:
+    def __init__(self, url: str, *, name: str, size: int, wait_seconds: float = 4) -> None:
+        self._deadlines = Deadlines(TRANSACTION_SECONDS)
         self._pool = ConnectionPool(
             conninfo(url, name),
             min_size=0,
@@ -235,7 +242,7 @@ class Database(Transactions):
             connection_class=Session,
             configure=Session.limit,
             # A restarted server is met here, not in the middle of somebody's request.
-            check=ConnectionPool.check_connection,
+            check=self._check,
             reconnect_timeout=5,
         )
 
@@ -246,10 +253,16 @@ class Database(Transactions):
     def close(self) -> None:
         """Close every connection."""
         self._pool.close(timeout=2)
+        self._deadlines.stop()
 
     @contextmanager
     def connected(self) -> Generator[psycopg.Connection[TupleRow]]:
         """Borrow a connection; it commits or rolls back when it goes back."""
-        with self._pool.connection() as connection:
+        with self._pool.connection() as connection, self._deadlines.watch(connection):
             connection.learn_enums()
             yield connection
+            connection.commit()
+
+    def _check(self, connection: Session) -> None:
+        with self._deadlines.watch(connection):
+            ConnectionPool.check_connection(connection)

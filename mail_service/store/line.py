@@ -6,7 +6,14 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 
-from mail_service.store.database import CHANNEL, Session, Transactions, conninfo
+from mail_service.store.database import (
+    CHANNEL,
+    TRANSACTION_SECONDS,
+    Session,
+    Transactions,
+    conninfo,
+)
+from mail_service.store.deadlines import Deadlines
 
 
 class Line(Transactions):
@@ -18,6 +25,7 @@ class Line(Transactions):
     def __init__(self, url: str, *, name: str) -> None:
         self._url = conninfo(url, name)
         self._connection: Session | None = None
+        self._deadlines = Deadlines(TRANSACTION_SECONDS)
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -60,17 +68,19 @@ class Line(Transactions):
             self.close()
             connection = Session.connect(self._url)
             try:
-                Session.limit(connection)
-                connection.learn_enums()
-                connection.execute(f"LISTEN {CHANNEL}")
-                connection.commit()
+                with self._deadlines.watch(connection):
+                    Session.limit(connection)
+                    connection.learn_enums()
+                    connection.execute(f"LISTEN {CHANNEL}")
+                    connection.commit()
             except BaseException:
                 connection.close()
                 raise
             self._connection = connection
         try:
-            yield connection
-            connection.commit()
+            with self._deadlines.watch(connection):
+                yield connection
+                connection.commit()
         except BaseException:
             # A connection that can't even roll back is of no use any more.
             with suppress(psycopg.Error):

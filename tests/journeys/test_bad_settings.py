@@ -68,10 +68,6 @@ def test_every_bad_setting_is_named_and_no_secret_is(
         processes.stop()
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Settings.from_env checks what belongs together only once each setting alone is right",
-)
 def test_settings_that_are_wrong_together_are_named_beside_those_that_are_wrong_alone(
     processes: Processes,
 ) -> None:

@@ -148,3 +148,20 @@ def test_columns_that_do_not_go_with_the_state_are_refused(
     sign_up(rt)
     with pytest.raises(psycopg.errors.CheckViolation):
         sql(f"UPDATE mail_service.email_outbox SET {nonsense}")
+
+
+def test_a_transaction_on_a_server_that_never_answers_is_cut(
+    monkeypatch: pytest.MonkeyPatch, database_url: str, sql: Sql
+) -> None:
+    """The server sleeps instead of answering; its own limit is lifted, as a frozen one's would be."""
+    monkeypatch.setattr("mail_service.store.database.TRANSACTION_SECONDS", 0.3)
+    db = Database(database_url, name="tests", size=1)
+    db.open()
+    try:
+        with pytest.raises(Unavailable), db.transaction() as tx:
+            tx.run("SET LOCAL statement_timeout = 0")
+            tx.run("SELECT pg_sleep(30)")
+        with db.transaction() as tx:
+            assert tx.value(int, "SELECT 1") == 1
+    finally:
+        db.close()
