@@ -157,10 +157,14 @@ def test_a_transaction_on_a_server_that_never_answers_is_cut(
     monkeypatch.setattr("mail_service.store.database.TRANSACTION_SECONDS", 0.3)
     db = Database(database_url, name="tests", size=1)
     db.open()
+
+    def sleep(tx: Tx) -> None:
+        tx.run("SET LOCAL statement_timeout = 0")
+        tx.run("SELECT pg_sleep(30)")
+
     try:
-        with pytest.raises(Unavailable), db.transaction() as tx:
-            tx.run("SET LOCAL statement_timeout = 0")
-            tx.run("SELECT pg_sleep(30)")
+        with pytest.raises(Unavailable):
+            db.transact(sleep)
         with db.transaction() as tx:
             assert tx.value(int, "SELECT 1") == 1
     finally:
