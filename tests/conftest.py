@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,10 @@ from mail_service.settings import Process, Settings
 from mail_service.store import schema
 from mail_service.store.database import Database
 from tests.fakes import ScriptedMailer, counting_ids
+
+# Started in the background of a shell, this process ignores Ctrl-C, and so would every process that a
+# test starts and interrupts. With a handler here they have the default again.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:ses-events"
 
