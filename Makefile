@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential campaign
+.PHONY: help setup demo test check fix lock differential model campaign
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -25,7 +25,7 @@ demo: setup ## embedded PostgreSQL, local SES + SNS, the Procfile's processes; O
 
 test: setup check ## checks, then every test that needs nothing but Python
 	@$(BIN)/python -m pytest
-	@echo "left out here, run by .ci/run: make differential (npm)"
+	@echo "left out here, run by .ci/run: make differential (npm), make model (spin, gcc)"
 
 check: setup ## format, lint, types, import contracts, migrations
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make fix"; exit 1; }
@@ -43,6 +43,9 @@ lock: setup ## compile the lock files from pyproject.toml
 
 differential: setup ## compare signature verification with AWS's own validator (needs npm)
 	@$(BIN)/python -m pytest -m differential tests/differential
+
+model: setup ## search the protocol's model exhaustively, and its mutants (needs spin and gcc)
+	@$(BIN)/python -m tests.model
 
 campaign: setup ## kill workers and web in mid-work, 1,000 sign-ups; an auditor judges (SEED=1)
 	@$(BIN)/python -m tests.campaign --emails 1000 --kills 30 --seed $(or $(SEED),1)

@@ -154,7 +154,8 @@ class Settings(BaseModel):
 
     @property
     def call_seconds(self) -> float:
-        """The longest that one SES call may take."""
+        """The longest that one SES call is expected to take. The time-outs count per address and per
+        read, so a call may last longer; then its lease leads to doubt, and its result still counts."""
         return self.ses_connect_timeout + self.ses_read_timeout
 
     @property

@@ -128,17 +128,19 @@ def settle(tx: Tx, event_id: UUID, status: EventStatus, attempt_id: UUID | None)
 _STORED = "id, kind, status, provider_message_id, request_tag, facts"
 
 
-def waiting_for(tx: Tx, *, tags: Sequence[str], message_ids: Sequence[str]) -> list[StoredEvent]:
-    """Lock the stored events that name one of these tags or ids and are not matched yet."""
+def waiting_for(tx: Tx, *, message_ids: Sequence[str]) -> list[StoredEvent]:
+    """Lock the stored events that name one of these MessageIds and are not matched yet.
+
+    Events that were given up as another application's are among them: the id shows that they are ours.
+    """
     return tx.all(
         StoredEvent,
         f"""
         SELECT {_STORED} FROM mail_service.ses_events
-        WHERE status IN ('unmatched', 'foreign')
-          AND (request_tag = ANY(%(tags)s) OR provider_message_id = ANY(%(ids)s))
+        WHERE status IN ('unmatched', 'foreign') AND provider_message_id = ANY(%s)
         ORDER BY received_at, id FOR UPDATE SKIP LOCKED
         """,
-        {"tags": list(tags), "ids": list(message_ids)},
+        (list(message_ids),),
     )
 
 

@@ -25,13 +25,13 @@ from mail_service.domain.sending import Limits, Settlement
 from mail_service.domain.states import Attempt, Email
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
-from mail_service.store import attempts, claims, events, outbox
+from mail_service.store import attempts, claims, outbox
 from mail_service.store.attempts import Finding
 from mail_service.store.claims import Claimed
 from mail_service.store.database import Tx
 from mail_service.store.outbox import Step
 from mail_service.workflows import journal
-from mail_service.workflows.match import match
+from mail_service.workflows.match import match_waiting
 
 CHECK_GOOD_FOR_SECONDS = 1.0
 """How old the last look at suppressions may be when a call begins (S10)."""
@@ -201,8 +201,7 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
     outbox.move(tx, steps, "worker")
     named = [s.provider_message_id for _, s in settled if s.provider_message_id is not None]
     if named:
-        for event in events.waiting_for(tx, tags=[], message_ids=named):
-            match(rt, tx, event)
+        match_waiting(rt, tx, named)
     return settled
 
 

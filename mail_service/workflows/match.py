@@ -4,6 +4,8 @@ Called wherever the two halves may have met: at ingest, at finalise, and by the 
 the caller's transaction, under the email's row lock, so that each sees what the others wrote.
 """
 
+from collections.abc import Sequence
+
 from mail_service.domain import sending
 from mail_service.domain.events import EventKind, EventStatus
 from mail_service.domain.facts import KnownFact, merge
@@ -50,6 +52,8 @@ def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
         outbox.move(tx, [Step(email=email, move=settlement.move, attempt_id=attempt.id)], "event")
     _merge_facts(rt, tx, event, attempt)
     events.settle(tx, event.id, EventStatus.MATCHED, attempt.id)
+    if attempt.provider_message_id is None and settlement.provider_message_id is not None:
+        match_waiting(rt, tx, [settlement.provider_message_id])
     if settlement.alarm is not None:
         journal.alarm_once(tx, settlement.alarm, email_id=email.id, attempt_id=attempt.id)
     journal.stage_once(
@@ -63,6 +67,12 @@ def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
         decision=settlement.decision if settlement.move is not None else None,
     )
     return EventStatus.MATCHED
+
+
+def match_waiting(rt: Runtime, tx: Tx, message_ids: Sequence[str]) -> None:
+    """Match the stored events that waited for these MessageIds, now that they are saved."""
+    for event in events.waiting_for(tx, message_ids=message_ids):
+        match(rt, tx, event)
 
 
 def _attempt_of(tx: Tx, event: StoredEvent) -> Attempt | None:

@@ -150,8 +150,6 @@ CREATE TABLE mail_service.ses_events (
     CONSTRAINT ses_events_attempt_iff_matched CHECK ((status = 'matched') = (attempt_id IS NOT NULL))
 );
 CREATE INDEX ses_events_attempt ON mail_service.ses_events (attempt_id) WHERE attempt_id IS NOT NULL;
-CREATE INDEX ses_events_waiting_by_tag ON mail_service.ses_events (request_tag)
-    WHERE status IN ('unmatched', 'foreign') AND request_tag IS NOT NULL;
 CREATE INDEX ses_events_waiting_by_message_id ON mail_service.ses_events (provider_message_id)
     WHERE status IN ('unmatched', 'foreign') AND provider_message_id IS NOT NULL;
 CREATE INDEX ses_events_unmatched ON mail_service.ses_events (received_at) WHERE status = 'unmatched';

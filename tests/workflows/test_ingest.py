@@ -120,6 +120,27 @@ def test_a_foreign_event_is_still_matched_when_its_id_turns_out_ours(
     assert look(rt, email).recipients[0].status == "delivered"
 
 
+@pytest.mark.parametrize("waited", [0, 25 * 3600])
+def test_a_bounce_that_waited_for_its_id_is_matched_when_another_event_brings_the_id(
+    rt: Runtime, sql: Sql, waited: float
+) -> None:
+    """The worker died before it saved the MessageId; a tagged event saves it, however much later."""
+    email = sign_up(rt)
+    claim = take_one(rt)
+    call(rt, claim)
+    bring(rt, ses_event("Bounce", message_id="message-1"))
+    sql.advance(rt.settings.lease_seconds + 1 + waited)
+    reconcile.sweep(rt)
+    bring(rt, ses_event("Send", tag=str(claim.row.attempt_id), message_id="message-1"))
+    seen = look(rt, email)
+    assert (seen.email.state, seen.recipients[0].status, len(seen.events)) == (
+        "submitted",
+        "bounced",
+        2,
+    )
+    assert sql.one("SELECT count(*) FROM mail_service.suppressions") == 1
+
+
 def test_one_sns_message_at_once_on_eight_workers_is_one_row_and_one_effect(
     rt: Runtime, sql: Sql
 ) -> None:
