@@ -17,7 +17,7 @@ from actors.drain import Drain
 from actors.stopping import StopSignal, last_resort
 from mail_service import logs, wiring
 from mail_service.errors import SettingsError
-from mail_service.settings import Process, Settings
+from mail_service.settings import Process
 from mail_service.workflows import journal
 
 STOPS_WITHIN_SECONDS = 23.5
@@ -26,7 +26,7 @@ STOPS_WITHIN_SECONDS = 23.5
 def main() -> int:
     """Run until signalled; gives the exit status."""
     try:
-        settings = Settings.from_env(os.environ, Process.WORKER)
+        settings = wiring.settings_for(os.environ, Process.WORKER)
         logs.configure(settings.log_level, process="worker")
         db = wiring.database(settings, Process.WORKER)
         runtime = wiring.runtime(settings, Process.WORKER, db)

@@ -68,7 +68,7 @@ def _cant_start(why: str) -> NoReturn:
 
 def _build() -> Web:
     try:
-        settings = Settings.from_env(os.environ, Process.WEB)
+        settings = wiring.settings_for(os.environ, Process.WEB)
         logs.configure(settings.log_level, process="web")
         return Web(settings)
     except SettingsError as bad:

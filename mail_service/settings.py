@@ -61,7 +61,8 @@ def _region(environ: Mapping[str, str]) -> str | None:
 
 
 Listed = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Seconds = Annotated[float, Field(gt=0)]
+# Ten years at most: more than that PostgreSQL's intervals and our arithmetic need not stand.
+Seconds = Annotated[float, Field(gt=0, le=315_360_000, allow_inf_nan=False)]
 Days = Annotated[int, Field(ge=1)]
 Secret32 = Annotated[SecretStr, Field(min_length=32)]
 
@@ -228,6 +229,8 @@ def _together(settings: Settings, given: Mapping[str, Any]) -> dict[str, str]:
         )
     if settings.template_dir is not None and not settings.template_dir.is_dir():
         problems["TEMPLATE_DIR"] = "expected a directory that exists"
+    if any(not _is_sender(entry) for entry in settings.allowed_senders):
+        problems["ALLOWED_SENDERS"] = "expected addresses and domains: a@example.com,example.com"
     if settings.mail_from:
         try:
             default = settings.default_sender
@@ -240,6 +243,14 @@ def _together(settings: Settings, given: Mapping[str, Any]) -> dict[str, str]:
                     "expected to contain the address or domain of MAIL_FROM"
                 )
     return problems
+
+
+def _is_sender(entry: str) -> bool:
+    try:
+        normalise(entry if "@" in entry else f"anybody@{entry}", allow_reserved=True)
+    except AddressInvalid:
+        return False
+    return True
 
 
 def _is_origin(text: str) -> bool:

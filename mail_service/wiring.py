@@ -2,12 +2,13 @@
 
 import random
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from mail_service.domain.catalogue import Catalogue
 from mail_service.domain.outcomes import Outcome
-from mail_service.errors import Impossible
+from mail_service.errors import Impossible, SettingsError
 from mail_service.gateways import template_files
 from mail_service.gateways.certificates import CertificateCache, CertificateFetcher
 from mail_service.gateways.ses import SesMailer, ses_client
@@ -49,6 +50,34 @@ def database(settings: Settings, process: Process) -> Database:
 def line(settings: Settings) -> Line:
     """Give the one connection of a worker's drain."""
     return Line(settings.database_url.get_secret_value(), name="mail-service drain")
+
+
+def settings_for(environ: Mapping[str, str], process: Process) -> Settings:
+    """Read the settings and look at the templates they name, so that every problem is told at once.
+
+    Raises SettingsError.
+    """
+    problems: dict[str, str] = {}
+    settings: Settings | None = None
+    try:
+        settings = Settings.from_env(environ, process)
+    except SettingsError as bad:
+        problems = dict(bad.problems)
+    if "TEMPLATE_DIR" not in problems:
+        named = environ.get("TEMPLATE_DIR")
+        wanted = (
+            environ.get("ACCOUNT_TEMPLATE") or Settings.model_fields["account_template"].default
+        )
+        try:
+            known = templates(Path(named) if named else None).names()
+        except SettingsError as bad:
+            problems |= bad.problems
+        else:
+            if wanted not in known:
+                problems["ACCOUNT_TEMPLATE"] = f"expected one of {', '.join(known)}"
+    if problems or settings is None:
+        raise SettingsError(problems)
+    return settings
 
 
 def templates(directory: Path | None) -> Catalogue:

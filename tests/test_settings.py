@@ -2,6 +2,7 @@
 
 import pytest
 
+from mail_service import wiring
 from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
 from tests.conftest import ENVIRONMENT
@@ -60,6 +61,9 @@ def test_an_empty_environment_names_everything_a_process_needs(
         ({"MAX_ATTEMPTS": "0"}, "MAX_ATTEMPTS"),
         ({"RECONCILE_AFTER_SECONDS": "60"}, "RECONCILE_AFTER_SECONDS"),
         ({"RETRY_CAP_SECONDS": "1"}, "RETRY_CAP_SECONDS"),
+        ({"SWEEP_SECONDS": "inf"}, "SWEEP_SECONDS"),
+        ({"MAX_AGE_SECONDS": "1e12"}, "MAX_AGE_SECONDS"),
+        ({"ALLOWED_SENDERS": "@@"}, "ALLOWED_SENDERS"),
         ({"SNS_TOPIC_ARNS": "my-topic"}, "SNS_TOPIC_ARNS"),
         ({"SNS_SIGNATURE_VERSIONS": "3"}, "SNS_SIGNATURE_VERSIONS"),
         ({"SNS_CERT_ORIGINS": "http://127.0.0.1:4579/x"}, "SNS_CERT_ORIGINS"),
@@ -97,6 +101,14 @@ def test_every_bad_setting_is_named_at_once_and_no_secret_is_shown() -> None:
         Settings.from_env(bad, Process.WEB)
     assert {"ADDRESS_KEY", "CONSOLE_SECRET", "PORT"} <= set(refused.value.problems)
     assert "secret" not in str(refused.value).replace("a secret of", "")
+
+
+def test_templates_are_looked_at_with_the_settings_and_told_beside_them() -> None:
+    bad = GOOD | {"ACCOUNT_TEMPLATE": "nothing-v1", "PORT": "x"}
+    with pytest.raises(SettingsError) as refused:
+        wiring.settings_for(bad, Process.WEB)
+    assert set(refused.value.problems) == {"ACCOUNT_TEMPLATE", "PORT"}
+    assert wiring.settings_for(GOOD, Process.WORKER).account_template == "welcome-v1"
 
 
 def test_no_secret_is_in_the_repr() -> None:

@@ -23,6 +23,14 @@ def processes_of(directory: Path) -> list[psutil.Process]:
     return found
 
 
+def variable_of(process: psutil.Process, name: str) -> str | None:
+    """Give a variable of a process's environment; None where it, or the process, is not there."""
+    try:
+        return process.environ().get(name)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None  # programs come and go while a demo starts
+
+
 def gone(process: psutil.Process) -> bool:
     """Tell whether a process has ended, reaped or not."""
     try:

@@ -3,7 +3,6 @@
 import os
 import signal
 
-import psutil
 import pytest
 
 from tests.cli import leftovers
@@ -49,11 +48,7 @@ def test_kill_9_leaves_nothing(start: Start) -> None:
 def test_kill_9_while_it_starts_leaves_nothing(start: Start, step: str) -> None:
     demo = start()
     demo.wait_for(f"... {step}")
-    marks = [
-        process.environ().get("MAIL_SERVICE_RUN")
-        for process in demo.family
-        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    ]
+    marks = [leftovers.variable_of(process, "MAIL_SERVICE_RUN") for process in demo.family]
     demo.process.kill()
     demo.process.wait()
     assert leftovers.until(lambda: all(leftovers.gone(process) for process in demo.family))
