@@ -10,7 +10,8 @@ from mail_service.domain.catalogue import Catalogue
 from mail_service.domain.outcomes import Outcome
 from mail_service.errors import Impossible, SettingsError
 from mail_service.gateways import template_files
-from mail_service.gateways.certificates import CertificateCache, CertificateFetcher
+from mail_service.gateways.certificate_files import CertificateFetcher
+from mail_service.gateways.certificates import CertificateCache
 from mail_service.gateways.ses import SesMailer, ses_client
 from mail_service.gateways.sns import SnsReader
 from mail_service.gateways.subscriptions import SubscriptionConfirmer, sns_clients

@@ -8,20 +8,14 @@ key into one transaction (:mod:`idempotency`).
 import hashlib
 import hmac
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from mail_service.domain.address import (
-    AddressInvalid,
-    format_sender,
     keyed_hash,
-    normalise,
-    split_sender,
 )
-from mail_service.domain.content import Template
 from mail_service.domain.states import EmailState, OnAmbiguous
 from mail_service.errors import Conflict, Impossible, InvalidFields
 from mail_service.runtime import Runtime
@@ -31,12 +25,17 @@ from mail_service.store.database import Tx
 from mail_service.store.outbox import NewEmail, NewRecipient
 from mail_service.store.views import EmailView
 from mail_service.workflows import journal
+from mail_service.workflows.checks import (
+    CONTROL,
+    check_address,
+    check_data,
+    check_dedup_key,
+    check_sender,
+    check_template,
+)
 
 MAX_RECIPIENTS = 50  # of one SES call, To, Cc and Bcc together
 MAX_REPLY_TO = 10
-_ADDRESS_LIKE = re.compile(r"[^\s@]@[^\s@]|%40", re.IGNORECASE)
-_DEDUP_KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +83,14 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callabl
     The checks raise InvalidFields; the write raises Conflict when the address has an account.
     """
     problems: dict[str, str] = {}
-    address = _address(rt, "email", request.email, problems)
+    address = check_address(rt, "email", request.email, problems)
     name = request.name
-    if name is not None and (_CONTROL.search(name) or not 0 < len(name) <= 200):
+    if name is not None and (CONTROL.search(name) or not 0 < len(name) <= 200):
         problems["name"] = "expected 1 to 200 characters, none of them a control character"
-    template = _template(rt, "template", rt.settings.account_template, problems)
+    template = check_template(rt, "template", rt.settings.account_template, problems)
     data = request.data if name is None else {**request.data, "name": name}
     if "name" not in problems:  # else it would be named a second time, as a part of data
-        _check(template, data, problems)
+        check_data(template, data, problems)
     if problems or address is None or template is None:
         raise InvalidFields(problems)
     hashed = keyed_hash(rt.address_key, address)
@@ -131,22 +130,23 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
     raises Conflict when the key stands for another intent.
     """
     problems: dict[str, str] = {}
-    _check_dedup_key(request.dedup_key, problems)
+    check_dedup_key(request.dedup_key, problems)
     if bool(request.to) == (request.account_id is not None):
         problems["to"] = "expected either to or account_id"
     if len(request.to) > MAX_RECIPIENTS:
         problems["to"] = f"expected at most {MAX_RECIPIENTS} addresses"
-    to = [_address(rt, f"to.{i}", text, problems) for i, text in enumerate(request.to)]
+    to = [check_address(rt, f"to.{i}", text, problems) for i, text in enumerate(request.to)]
     if len(request.reply_to) > MAX_REPLY_TO:
         problems["reply_to"] = f"expected at most {MAX_REPLY_TO} addresses"
     reply_to = [
-        _address(rt, f"reply_to.{i}", text, problems) for i, text in enumerate(request.reply_to)
+        check_address(rt, f"reply_to.{i}", text, problems)
+        for i, text in enumerate(request.reply_to)
     ]
     sender = rt.settings.default_sender
     if request.sender is not None:
-        sender = _sender(rt, request.sender, problems)
-    template = _template(rt, "template", request.template, problems)
-    _check(template, request.data, problems)
+        sender = check_sender(rt, request.sender, problems)
+    template = check_template(rt, "template", request.template, problems)
+    check_data(template, request.data, problems)
     if problems or template is None:
         raise InvalidFields(problems)
     intent = _intent(
@@ -262,50 +262,3 @@ def _intent(rt: Runtime, intent: dict[str, Any]) -> bytes:
     """Give the keyed hash by which a repeated request is known, also after its content is gone."""
     canonical = json.dumps(intent, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hmac.digest(rt.address_key, canonical.encode(), hashlib.sha256)
-
-
-def _address(rt: Runtime, name: str, text: str, problems: dict[str, str]) -> str | None:
-    try:
-        return normalise(text, allow_reserved=rt.settings.allow_reserved_domains)
-    except AddressInvalid as invalid:
-        problems[name] = str(invalid)
-        return None
-
-
-def _sender(rt: Runtime, text: str, problems: dict[str, str]) -> str:
-    name, given = split_sender(text)
-    if len(text) > 400 or _CONTROL.search(text):
-        problems["from"] = "expected Name <a@b> or a@b, without control characters"
-        return ""
-    address = _address(rt, "from", given, problems)
-    if address is None:
-        return ""
-    lowered = address.lower()
-    if not rt.settings.senders & {lowered, lowered.rpartition("@")[2]}:
-        problems["from"] = "expected an address or domain of ALLOWED_SENDERS"
-    return format_sender(name, address)
-
-
-def _check_dedup_key(key: str, problems: dict[str, str]) -> None:
-    if not _DEDUP_KEY.fullmatch(key):
-        problems["dedup_key"] = "expected 1 to 200 printable ASCII characters"
-    elif _ADDRESS_LIKE.search(key):
-        # The key is kept after the address is erased, and stands in logs.
-        problems["dedup_key"] = "expected no email address in the key: use an id of yours"
-
-
-def _template(rt: Runtime, field: str, name: str, problems: dict[str, str]) -> Template | None:
-    template = rt.templates.get(name)
-    if template is None:
-        known = ", ".join(sorted(rt.templates.names()))
-        problems[field] = f"expected one of: {known}"
-    return template
-
-
-def _check(template: Template | None, data: dict[str, Any], problems: dict[str, str]) -> None:
-    if template is None:
-        return
-    try:
-        template.check(data)
-    except InvalidFields as invalid:
-        problems |= invalid.fields

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from mail_service.errors import Unavailable
-from mail_service.gateways.certificates import CertificateFetcher
+from mail_service.gateways.certificate_files import CertificateFetcher
 
 PATH = "/SimpleNotificationService-0123456789abcdef0123456789abcdef.pem"
 OK = b"HTTP/1.1 200 OK\r\n"
