@@ -49,10 +49,11 @@ bind = f"0.0.0.0:{_settings.port}"
 proc_name = "mail-service"
 preload_app = True
 
-# Two pooled connections serve eight threads: most of a request is not spent in the database.
-worker_class = "gthread"
+# Two pooled connections serve the threads: most of a request is not spent in the database. There are
+# many, because a slow client holds one until it has sent its request or is cut off.
+worker_class = "api.serving.Worker"
 workers = _settings.web_concurrency
-threads = 8
+threads = 64
 
 # The heartbeat of a worker's main thread, which no request can hold up.
 timeout = 30
@@ -80,7 +81,7 @@ loglevel = _settings.log_level.lower()
 errorlog = "-"
 accesslog = None  # the lines of each stage tell more, and hold no query strings
 
-_STALL_SECONDS = 10
+_STALL_SECONDS = 5
 
 
 def when_ready(server: Any) -> None:  # noqa: ANN401 - gunicorn's Arbiter, untyped

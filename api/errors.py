@@ -18,7 +18,7 @@ MAX_NAMED = 50  # fields in one answer; a body of a mebibyte may hold very many
 TITLES: Mapping[int, tuple[str, str]] = {
     400: ("malformed", "The request can't be read"),
     401: ("unauthorized", "A valid key is needed"),
-    403: ("forbidden", "The key does not have this scope"),
+    403: ("forbidden", "This is not allowed"),
     404: ("not-found", "There is no such thing"),
     405: ("method-not-allowed", "This method is not known here"),
     408: ("timeout", "The request took too long to arrive"),

@@ -1,8 +1,9 @@
-"""A time limit of our own on every transaction, for a server that accepts and never answers.
+"""A time limit of our own on connections, for a peer that is there and does not get on.
 
-The server's time-outs can't fire where the server is frozen (a failover, a stalled disk), and TCP sees
-nothing wrong. So a thread cuts the connection's socket once a transaction is over its limit; whoever
-waits on it gets an error like for any lost connection.
+A database server's time-outs can't fire where the server is frozen (a failover, a stalled disk), a
+client may send one byte every few seconds, and TCP sees nothing wrong in either. So a thread cuts a
+connection that is in use for longer than it may; whoever waits on it gets an error like for any lost
+connection.
 """
 
 import os
@@ -11,11 +12,17 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any
-
-import psycopg
+from typing import Protocol
 
 LOOK_SECONDS = 0.5
+
+
+class Connection(Protocol):
+    """Anything that has a socket underneath."""
+
+    def fileno(self) -> int:
+        """Give the socket's descriptor."""
+        ...
 
 
 class Deadlines:
@@ -24,7 +31,7 @@ class Deadlines:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._running: dict[int, tuple[float, int]] = {}
+        self._running: dict[int, tuple[float, socket.socket]] = {}
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -36,30 +43,27 @@ class Deadlines:
             thread.join(2)
 
     @contextmanager
-    def watch(self, connection: psycopg.Connection[Any]) -> Generator[None]:
+    def watch(self, connection: Connection) -> Generator[None]:
         """Let the block use this connection for so long and no longer."""
-        key = id(connection)
-        with self._lock:
-            self._running[key] = (time.monotonic() + self._seconds, connection.fileno())
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
-                self._thread.start()
-        try:
-            yield
-        finally:
+        # A descriptor of our own on the same connection: it can't become somebody else's meanwhile.
+        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+            key = id(wire)
             with self._lock:
-                self._running.pop(key, None)
+                self._running[key] = (time.monotonic() + self._seconds, wire)
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
+                    self._thread.start()
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._running.pop(key, None)
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
             now = time.monotonic()
-            # Under the lock, so that no descriptor is cut that has become somebody else's.
             with self._lock:
-                for until, descriptor in self._running.values():
+                for until, wire in self._running.values():
                     if until < now:
-                        _cut(descriptor)
-
-
-def _cut(descriptor: int) -> None:
-    with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as wire:
-        wire.shutdown(socket.SHUT_RDWR)
+                        with suppress(OSError):
+                            wire.shutdown(socket.SHUT_RDWR)

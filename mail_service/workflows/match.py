@@ -114,6 +114,9 @@ def _merge_facts(rt: Runtime, tx: Tx, event: StoredEvent, attempt: Attempt) -> N
         merged = recipient.facts
         for fact in mine:
             merged = merge(merged, fact)
+            if fact.type == "auth-failure":
+                # No person's wish, but somebody may be forging our domain, or our DNS is broken.
+                journal.alarm_once(tx, "authentication_report", attempt_id=attempt.id)
             reason = reason_in(fact)
             if reason is None:
                 continue

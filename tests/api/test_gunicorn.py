@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -196,12 +197,24 @@ def test_bodies_arrive_whole_in_whatever_framing(server: Server, url: str):
     assert server.raw(both).startswith(b"HTTP/1.1 400")
 
 
-def test_clients_that_send_slowly_do_not_keep_others_out(server: Server):
-    slow = [server.connect() for _ in range(3)]
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /webhooks/ses/sns HT",
+        b"POST /webhooks/ses/sns HTTP/1.1\r\nContent-Length: 100\r\n\r\n{",
+        b"POST /v1/accounts HTTP/1.1\r\nContent-Length: 50\r\n\r\n{",
+    ],
+    ids=["nothing", "half a line", "half a webhook", "half a request without a key"],
+)
+def test_sixty_clients_that_stall_do_not_keep_others_out(server: Server, sent: bytes):
+    slow = [server.connect() for _ in range(60)]
     try:
         for connection in slow:
-            connection.sendall(b"POST /webhooks/ses/sns HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+            connection.sendall(sent)
+        begun = monotonic()
         assert server.get("/healthz")[0] == 200
+        assert monotonic() - begun < 5
     finally:
         for connection in slow:
             connection.close()
