@@ -157,3 +157,27 @@ def test_learning_is_a_join_up_to_which_refusal_came_first(
 @given(st.integers(-5, 10**9), st.floats(0.001, 1))
 def test_back_off_is_bounded_at_any_step(step: int, jitter: float) -> None:
     assert 0 < back_off(step, base=30, cap=3600, jitter=jitter) <= 3600
+
+
+def test_a_saved_message_id_is_kept_whatever_comes_later() -> None:
+    email = Email(
+        id=UUID(int=1),
+        state=EmailState.SENDING,
+        epoch=0,
+        lease_token=TOKEN,
+        attempts=1,
+        refusals=0,
+        deferrals=0,
+        accepted=True,
+    )
+    attempt = Attempt(
+        id=TOKEN,
+        email_id=email.id,
+        number=1,
+        epoch=0,
+        state=AttemptState.ACCEPTED,
+        provider_message_id="m-1",
+    )
+    late = settle(email, attempt, Accepted(provider_message_id="m-2"), limits=LIMITS, jitter=1)
+    assert (late.provider_message_id, late.alarm) == ("m-1", "two_message_ids_for_one_call")
+    assert prove(email, attempt, "m-2").provider_message_id == "m-1"
