@@ -18,6 +18,15 @@ from mail_service.domain.sending import back_off
 UNKNOWNS_THAT_HOLD = 5
 """This many unknown outcomes in a row without an acceptance: the endpoint is down, not unlucky."""
 
+WIDEST_FIRST = (
+    HoldScope.ENDPOINT,
+    HoldScope.ACCOUNT,
+    HoldScope.CONFIGURATION_SET,
+    HoldScope.SENDER,
+    HoldScope.TEMPLATE,
+)
+"""The order in which holds that stop the same email are probed."""
+
 DAILY_QUOTA_SECONDS = 60.0
 """The least time between probes of a used-up daily quota (AWS advises minutes)."""
 
@@ -56,6 +65,10 @@ def probe_wait(probes: int, error_class: str, *, base: float, cap: float) -> flo
 def probe_end(scope: HoldScope, subject: str, result: Result, held_subject: str) -> ProbeEnd:
     """Say what a probe's result means. ``held_subject``: what the result itself would hold, if Held."""
     match result:
+        case Held(scope=HoldScope.TEMPLATE) | Refused(error_class="template_failed") if (
+            scope is not HoldScope.TEMPLATE
+        ):
+            return ProbeEnd.TELLS_NOTHING  # it was not composed, so SES was not asked
         case Accepted() | Refused() | Deferred():
             return ProbeEnd.CLEARS
         case Held(scope=again):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 from uuid import UUID
 
+from mail_service.domain.holding import WIDEST_FIRST
+from mail_service.domain.outcomes import HoldScope
 from mail_service.store.database import Tx
 
 
@@ -126,19 +128,24 @@ _DUE_AS_A_PROBE: LiteralString = """
     ), due AS MATERIALIZED (
         SELECT o.* FROM mail_service.email_outbox o
         WHERE o.id = (
-            SELECT p.id FROM mail_service.email_outbox p
+            SELECT p.id FROM mail_service.email_outbox p, LATERAL (
+                SELECT count(*) AS others, COALESCE(bool_or(
+                           array_position(%(widest_first)s::mail_service.hold_scope[], h.scope)
+                           < array_position(%(widest_first)s::mail_service.hold_scope[],
+                                            %(scope)s::mail_service.hold_scope)), false) AS wider
+                FROM mail_service.holds h
+                WHERE h.cleared_at IS NULL AND h.id <> %(hold)s
+                  AND (h.scope IN ('account', 'endpoint')
+                       OR (h.scope = 'configuration_set' AND h.subject = %(configuration_set)s)
+                       OR (h.scope = 'sender' AND h.subject = p.sender_address)
+                       OR (h.scope = 'template' AND h.subject = p.template_version))) stopped
             WHERE p.state = 'pending' AND p.next_attempt_at <= mail_service.clock()
               AND (%(sender)s::text IS NULL OR p.sender_address = %(sender)s)
               AND (%(template)s::text IS NULL OR p.template_version = %(template)s)
-              AND NOT EXISTS (
-                  SELECT FROM mail_service.holds h
-                  WHERE h.cleared_at IS NULL AND h.id <> %(hold)s
-                    AND (h.scope IN ('account', 'endpoint')
-                         OR (h.scope = 'configuration_set' AND h.subject = %(configuration_set)s)
-                         OR (h.scope = 'sender' AND h.subject = p.sender_address)
-                         OR (h.scope = 'template' AND h.subject = p.template_version)))
-            ORDER BY p.sender_address IS NOT DISTINCT FROM %(not_by)s, p.lane, p.next_attempt_at
-            LIMIT 1 FOR UPDATE SKIP LOCKED)
+              AND NOT stopped.wider
+            ORDER BY stopped.others, p.sender_address IS NOT DISTINCT FROM %(not_by)s, p.lane,
+                     p.next_attempt_at
+            LIMIT 1 FOR UPDATE OF p SKIP LOCKED)
 """
 
 _LEASE: LiteralString = """
@@ -240,15 +247,17 @@ def claim_probe(
     *,
     attempt_id: UUID,
     hold_id: UUID,
+    scope: HoldScope,
     sender: str | None,
     template: str | None,
     not_by: str | None,
     terms: Terms,
 ) -> Claimed | None:
-    """Lease one due email that a hold stops, and no other hold; None when there is none.
+    """Lease one due email that a hold stops, and no wider hold; None when there is none.
 
-    Narrowed to a sender or a template version where the hold is about one; an email by another sender
-    than ``not_by`` goes first.
+    Narrowed to a sender or a template version where the hold is about one. An email that nothing else
+    stops goes first, then one by another sender than ``not_by``. Of the holds that stop one email the
+    widest is probed first, so that two of them never wait for each other.
     """
     return tx.one(
         Claimed,
@@ -256,6 +265,8 @@ def claim_probe(
         {
             "ids": [attempt_id],
             "hold": hold_id,
+            "scope": scope,
+            "widest_first": list(WIDEST_FIRST),
             "sender": sender,
             "template": template,
             "not_by": not_by,

@@ -46,6 +46,7 @@ def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
                 tx,
                 attempt_id=attempt_id,
                 hold_id=hold.id,
+                scope=hold.scope,
                 sender=hold.subject if hold.scope is HoldScope.SENDER else None,
                 template=hold.subject if hold.scope is HoldScope.TEMPLATE else None,
                 not_by=hold.probed_sender,
