@@ -16,7 +16,6 @@ from mail_service.runtime import Runtime
 from mail_service.store import idempotency
 from mail_service.store.database import Tx
 from mail_service.store.idempotency import StoredAnswer
-from mail_service.workflows.submit import Write
 
 Effect = TypeVar("Effect")
 
@@ -43,7 +42,7 @@ class Answer:
 def answer(
     rt: Runtime,
     key: Key | None,
-    write: Write[Effect],
+    write: Callable[[Tx], Effect],
     present: Callable[[Effect], Answer],
 ) -> Answer:
     """Do the write and answer, or give the answer of the first time. Without a key: do and answer.
@@ -51,7 +50,7 @@ def answer(
     Raises Conflict while a twin is in flight, InvalidFields when the key came with another body.
     """
     if key is None:
-        return present(rt.db.transact(write, found=write.found))
+        return present(rt.db.transact(write))
     key_hash = hashlib.sha256(key.key.encode()).digest()
     body_hash = hashlib.sha256(key.body).digest()
     name = hashlib.sha256(b"\0".join([key.api_key_id.bytes, key.route.encode(), key_hash])).digest()
@@ -77,8 +76,4 @@ def answer(
         )
         return made
 
-    def found(tx: Tx) -> Answer | None:
-        stored = idempotency.find(tx, api_key_id=key.api_key_id, route=key.route, key_hash=key_hash)
-        return Answer(status=stored.status, text=stored.answer) if stored is not None else None
-
-    return rt.db.transact(once, found=found)
+    return rt.db.transact(once)

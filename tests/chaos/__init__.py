@@ -1,1 +1,0 @@
-"""Everything goes wrong at once: processes, database, wire, SES and SNS; an auditor judges from outside."""
