@@ -47,6 +47,7 @@ class Drain:
         self._unrecorded: list[Ended] = []
         self._record_at = 0.0
         self._poll_at = 0.0
+        self._probe_at = 0.0
         self._sweep_check_at = time.monotonic() + POLL_SECONDS
         self._waker, self._waker_end = os.pipe()
         os.set_blocking(self._waker, False)
@@ -84,6 +85,7 @@ class Drain:
         self._gather()
         self._record()
         if self._stop_at is None:
+            self._probe()
             self._claim()
             self._hand_over()
             self._sweep_if_nobody_does()
@@ -168,6 +170,21 @@ class Drain:
             journal.alarm("claim_failed", why=str(away))
             self._poll_at = now + 1.0
 
+    def _probe(self) -> None:
+        """Send one email for each hold whose time has come, ahead of everything that waits."""
+        now = time.monotonic()
+        if now < self._probe_at:
+            return
+        self._probe_at = now + POLL_SECONDS
+        try:
+            probes, look_again = dispatch.take_probes(self._rt)
+        except Unavailable as away:
+            journal.alarm("claim_failed", why=str(away))
+            return
+        self._waiting.extendleft(probes)
+        if look_again is not None:
+            self._probe_at = now + min(POLL_SECONDS, max(HELD_ROW_SECONDS, look_again))
+
     def _hand_over(self) -> None:
         free = self._slots - self._in_flight
         if free <= 0 or not self._waiting:
@@ -214,6 +231,7 @@ class Drain:
             room = int(self._slots * AHEAD) - self._in_flight - len(self._waiting)
             if room > 0:
                 until = min(until, now if self._woken else self._poll_at, self._sweep_check_at)
+            until = min(until, self._probe_at)
             if self._waiting and self._in_flight < self._slots:
                 until = min(until, now + BUSY_ROW_SECONDS)
         if self._unrecorded:

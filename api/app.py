@@ -5,7 +5,18 @@ from collections.abc import Callable, Sequence
 import falcon
 from falcon import Request, Response
 
-from api import accounts, emails, errors, events, health, ses_webhook, stats, suppressions
+from api import (
+    accounts,
+    decisions,
+    emails,
+    errors,
+    events,
+    health,
+    holds,
+    ses_webhook,
+    stats,
+    suppressions,
+)
 from api.authentication import Authentication
 from api.documentation import Documentation
 from api.routes import Route, resources
@@ -16,6 +27,8 @@ def routes(rt: Runtime, nudge: Callable[[], None]) -> Sequence[Route]:
     """Give every route of the API."""
     account = accounts.Accounts(rt, nudge)
     email = emails.Emails(rt, nudge)
+    decision = decisions.Decisions(rt, nudge)
+    hold = holds.Holds(rt, nudge)
     suppression = suppressions.Suppressions(rt)
     event = events.Events(rt)
     figures = stats.Stats(rt)
@@ -27,6 +40,15 @@ def routes(rt: Runtime, nudge: Callable[[], None]) -> Sequence[Route]:
         Route("POST", "/v1/emails", "send", email.submit, emails.SUBMIT),
         Route("GET", "/v1/emails", "read", email.page, emails.PAGE),
         Route("GET", "/v1/emails/{email_id}", "read", email.show, emails.SHOW),
+        Route("POST", "/v1/emails/{email_id}/cancel", "send", decision.cancel, decisions.CANCEL),
+        Route(
+            "POST", "/v1/emails/{email_id}/resolve", "operate", decision.resolve, decisions.RESOLVE
+        ),
+        Route(
+            "POST", "/v1/emails/{email_id}/requeue", "operate", decision.requeue, decisions.REQUEUE
+        ),
+        Route("GET", "/v1/holds", "read", hold.page, holds.LIST),
+        Route("POST", "/v1/holds/{hold_id}/clear", "operate", hold.clear, holds.CLEAR),
         Route("GET", "/v1/suppressions", "read", suppression.page, suppressions.PAGE),
         Route("POST", "/v1/suppressions", "operate", suppression.add, suppressions.ADD),
         Route(

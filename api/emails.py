@@ -60,10 +60,13 @@ class Emails:
                 reply_to=body.reply_to or (),
                 sender=body.from_,
                 on_ambiguous=body.on_ambiguous,
+                send_at=body.send_at,
+                not_after=body.not_after,
+                priority=submit.DEFAULT_PRIORITY if body.priority is None else body.priority,
             ),
             actor=actor_of(req),
         )
-        submitted = self._rt.db.transact(write)
+        submitted = self._rt.db.transact(write, found=write.found)
         if submitted.created:
             self._nudge()
         answer(resp, 201 if submitted.created else 200, presenting.email(submitted.email))

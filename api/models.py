@@ -16,6 +16,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from mail_service.domain.deciding import Decision
 from mail_service.domain.events import EventStatus
 from mail_service.domain.states import EmailState, OnAmbiguous
 from mail_service.domain.strict_json import read_time
@@ -100,6 +101,36 @@ class NewEmail(_Sent):
     on_ambiguous: OnAmbiguous | None = Field(
         None, description="What to do when nobody can know whether SES took it"
     )
+    send_at: Time | None = Field(None, description="Not before this time; default is now")
+    not_after: Time | None = Field(None, description="No call to SES after this time")
+    priority: Annotated[int, Field(strict=True)] | None = Field(
+        None, ge=0, le=9, description="0 to 9, higher first; default 5"
+    )
+
+
+class Resolution(_Sent):
+    """Take an email out of doubt."""
+
+    decision: Decision
+    reason: str = Field(min_length=1, max_length=500)
+    attempt_id: UUID = Field(description="The newest attempt, as you saw it")
+
+
+class Requeue(_Sent):
+    """Open a new epoch for a failed or suppressed email."""
+
+    reason: str = Field(min_length=1, max_length=500)
+    not_after: Time | None = Field(None, description="A new deadline; needed if the old one passed")
+    epoch: Annotated[int, Field(strict=True)] | None = Field(
+        None, ge=0, description="The epoch you saw; refused when another one has opened since"
+    )
+    attempt_id: UUID | None = Field(None, description="The newest attempt you saw; likewise")
+
+
+class Reason(_Sent):
+    """Why."""
+
+    reason: str = Field(min_length=1, max_length=500)
 
 
 class NewSuppression(_Sent):

@@ -108,6 +108,7 @@ class Email(Shown):
     next_attempt_at: datetime | None
     not_after: datetime | None
     finished_at: datetime | None
+    policy_note: str | None
     recipients: list[Recipient]
     attempts: list[Attempt]
     events: list[EmailEvent]
@@ -162,6 +163,7 @@ def email(view: EmailView) -> Email:
         next_attempt_at=row.next_attempt_at,
         not_after=row.not_after,
         finished_at=row.finished_at,
+        policy_note=row.policy_note,
         recipients=[Recipient.model_validate(recipient) for recipient in view.recipients],
         attempts=[Attempt.model_validate(attempt) for attempt in view.attempts],
         events=[EmailEvent.model_validate(event) for event in view.events],

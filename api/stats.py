@@ -97,6 +97,12 @@ class _Once(Collector):
         yield _family("suppressed_emails", "Suppressed emails", "reason", figures.suppressed)
         yield _family("cancelled_emails", "Cancelled emails", "reason", figures.cancelled)
         yield _family("suppressions", "Active suppressions", "reason", figures.suppressions)
+        yield _family("holds", "What stops sending now", "scope", figures.holds)
+        yield _gauge(
+            "retries_last_hour",
+            "Calls that were not an email's first",
+            figures.retries_last_hour,
+        )
         yield _gauge("events_unmatched", "Events that found no attempt", events.unmatched)
         yield _gauge(
             "oldest_unmatched_seconds",

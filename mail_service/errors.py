@@ -12,6 +12,7 @@
     |   |-- MalformedEnvelope   400
     |   `-- NotGenuine          403
     |-- Unavailable             a fault of ours that may pass: 503, and the caller tries again
+    |   `-- CommitUnknown       ... and what was written may stand: look before doing it again
     `-- Impossible              a promise of ours was broken: a bug
 
 Not errors, but values: a lost lease, a duplicate event, an unmatched event, a refused or unknown send.
@@ -74,6 +75,10 @@ class NotGenuine(EnvelopeRefused):
 
 class Unavailable(MailServiceError):
     """A fault on our side that may pass; the caller should try again."""
+
+
+class CommitUnknown(Unavailable):
+    """The database went away while it was told to commit: what was written may stand, or not."""
 
 
 class Impossible(MailServiceError):

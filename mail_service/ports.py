@@ -37,6 +37,25 @@ class Mailer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendingQuota:
+    """What SES lets this account send; counted in recipients."""
+
+    max_per_second: float
+    max_per_day: float | None  # None: no limit
+    sent_last_day: float
+    sending_enabled: bool
+    production_access: bool  # False: the sandbox, which reaches verified recipients only
+
+
+class ReadQuota(Protocol):
+    """Asks SES how much it will take."""
+
+    def __call__(self) -> SendingQuota:
+        """Give the account's quota. Raises Unavailable when SES does not say."""
+        ...
+
+
 class ReadEnvelope(Protocol):
     """Turns an SNS request into something to act on."""
 

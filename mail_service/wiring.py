@@ -8,14 +8,14 @@ from pathlib import Path
 
 from mail_service.domain.catalogue import Catalogue
 from mail_service.domain.outcomes import Outcome
-from mail_service.errors import Impossible, SettingsError
+from mail_service.errors import Impossible, SettingsError, Unavailable
 from mail_service.gateways import template_files
 from mail_service.gateways.certificate_files import CertificateFetcher
 from mail_service.gateways.certificates import CertificateCache
 from mail_service.gateways.ses import SesMailer, ses_client
 from mail_service.gateways.sns import SnsReader
 from mail_service.gateways.subscriptions import SubscriptionConfirmer, sns_clients
-from mail_service.ports import Mailer, OutgoingEmail
+from mail_service.ports import OutgoingEmail, SendingQuota
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
 from mail_service.store.database import Database, Transactions
@@ -37,6 +37,9 @@ class _NoMailer:
 
     def send(self, email: OutgoingEmail) -> Outcome:
         raise Impossible(f"only a worker calls SES; attempt {email.request_tag}")
+
+    def quota(self) -> SendingQuota:
+        raise Unavailable("only a worker asks SES for its quota")
 
 
 def database(settings: Settings, process: Process) -> Database:
@@ -91,12 +94,14 @@ def runtime(settings: Settings, process: Process, db: Transactions) -> Runtime:
 
     Raises SettingsError when the templates are not usable.
     """
+    mailer = _mailer(settings, process)
     return Runtime(
         settings=settings,
         db=db,
         address_key=settings.address_key_bytes,
         templates=templates(settings.template_dir),
-        mailer=_mailer(settings, process),
+        mailer=mailer,
+        read_quota=mailer.quota,
         read_envelope=SnsReader(
             topic_arns=frozenset(settings.sns_topic_arns),
             signature_versions=frozenset(settings.sns_signature_versions),
@@ -115,7 +120,7 @@ def runtime(settings: Settings, process: Process, db: Transactions) -> Runtime:
     )
 
 
-def _mailer(settings: Settings, process: Process) -> Mailer:
+def _mailer(settings: Settings, process: Process) -> SesMailer | _NoMailer:
     if process is not Process.WORKER:
         return _NoMailer()
     return SesMailer(

@@ -122,7 +122,10 @@ DO $$ BEGIN
     EXECUTE (SELECT 'TRUNCATE ' || string_agg(format('mail_service.%I', table_name), ', ')
              FROM information_schema.tables
              WHERE table_schema = 'mail_service' AND table_type = 'BASE TABLE'
-               AND table_name NOT IN ('schema_version', 'test_clock'));
+               AND table_name NOT IN ('schema_version', 'test_clock', 'send_rate'));
+    UPDATE mail_service.send_rate
+    SET per_second = 1000000, tokens = 1000000, factor = 1, throttled_at = NULL, day_left = NULL,
+        filled_at = now(), quota_read_at = NULL, unknowns_in_a_row = 0;
     TRUNCATE dramatiq.queue;
     UPDATE mail_service.test_clock SET ahead = '0';
 END $$
@@ -184,7 +187,7 @@ def runtime_of(
         opened.append(db)
         settings = settings_of(DATABASE_URL=database_url, **changes)
         rt = wiring.runtime(settings, Process.WEB, db)
-        return replace(rt, mailer=mailer, new_id=ids, jitter=lambda: 1.0)
+        return replace(rt, mailer=mailer, read_quota=mailer.quota, new_id=ids, jitter=lambda: 1.0)
 
     yield build
     for db in opened:

@@ -5,7 +5,7 @@ from itertools import count
 from uuid import UUID
 
 from mail_service.domain.outcomes import Accepted, Outcome
-from mail_service.ports import OutgoingEmail
+from mail_service.ports import OutgoingEmail, SendingQuota
 
 
 class ScriptedMailer:
@@ -15,10 +15,21 @@ class ScriptedMailer:
         self.script: list[Outcome | Callable[[OutgoingEmail], Outcome]] = []
         self.calls: list[OutgoingEmail] = []
         self._accepted = count(1)
+        self.account = SendingQuota(
+            max_per_second=1_000_000,
+            max_per_day=None,
+            sent_last_day=0,
+            sending_enabled=True,
+            production_access=True,
+        )
 
     def answers(self, *outcomes: Outcome | Callable[[OutgoingEmail], Outcome]) -> None:
         """Add to the script."""
         self.script.extend(outcomes)
+
+    def quota(self) -> SendingQuota:
+        """Give the account's quota: what the test set."""
+        return self.account
 
     def send(self, email: OutgoingEmail) -> Outcome:
         """Answer the next of the script."""

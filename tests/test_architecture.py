@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mail_service.domain import events, states, suppression
+from mail_service.domain import events, outcomes, states, suppression
 from mail_service.domain.states import TRANSITIONS, EmailState
 from mail_service.settings import Settings
 from mail_service.store.database import ENUMS
@@ -63,6 +63,7 @@ def test_every_enum_of_the_domain_that_is_stored_is_registered() -> None:
         events.EventKind,
         events.EventStatus,
         suppression.SuppressionReason,
+        outcomes.HoldScope,
     }
     assert stored == set(ENUMS.values())
 

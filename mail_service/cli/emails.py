@@ -10,10 +10,11 @@ from rich.text import Text
 
 from mail_service.cli import session, shapes, timeline
 from mail_service.cli.session import After, AsJson, Limit
+from mail_service.domain.deciding import Decision
 from mail_service.domain.states import EmailState
 from mail_service.errors import InvalidFields
-from mail_service.store.views import Filter
-from mail_service.workflows import observe
+from mail_service.store.views import EmailView, Filter
+from mail_service.workflows import decide, observe
 
 app = typer.Typer(help="Emails: what became of each, and why.", no_args_is_help=True)
 
@@ -79,10 +80,53 @@ def show(
     """Show one email with everything that happened to it, in order of time."""
     with session.runtime() as rt:
         view = observe.email(rt, email_id)
+    _print(view, as_json)
+
+
+@app.command("resolve")
+def resolve(
+    email_id: Annotated[uuid.UUID, typer.Argument(help="An ambiguous email.")],
+    decision: Annotated[Decision, typer.Option(help="What is true, or to be done.")],
+    reason: Annotated[str, typer.Option(help="Why; it is kept with the decision.")],
+    attempt: Annotated[
+        uuid.UUID, typer.Option(help="The newest attempt, as emails show names it.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Take an email out of doubt: accepted, resend (a new epoch) or abandon."""
+    with session.runtime() as rt:
+        view = decide.resolve(
+            rt, email_id, decision=decision, reason=reason, attempt_id=attempt, by=session.actor()
+        )
+    _print(view, as_json)
+
+
+@app.command("requeue")
+def requeue(
+    email_id: Annotated[uuid.UUID, typer.Argument(help="A failed or suppressed email.")],
+    reason: Annotated[str, typer.Option(help="Why; it is kept with the decision.")],
+    not_after: Annotated[
+        str | None, typer.Option(help="A new deadline, if the old passed.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send an email again that failed or was suppressed, in a new epoch."""
+    with session.runtime() as rt:
+        view = decide.requeue(
+            rt,
+            email_id,
+            reason=reason,
+            not_after=_time("not-after", not_after),
+            by=session.actor(),
+        )
+    _print(view, as_json)
+
+
+def _print(view: EmailView, as_json: bool) -> None:
     if as_json:
         session.print_json(shapes.email(view))
-        return
-    session.console().print(timeline.rendered(view))
+    else:
+        session.console().print(timeline.rendered(view))
 
 
 def _time(name: str, text: str | None) -> datetime | None:

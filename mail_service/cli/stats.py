@@ -31,6 +31,7 @@ def _lines(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "sending", str(queue.sending)
     yield "expired leases", str(queue.leases_expired)
     yield "ambiguous", f"{queue.ambiguous}{_age(queue.oldest_ambiguous_seconds)}"
+    yield "holds", _family(figures.holds)
     yield "failed", _family(figures.failed)
     yield "suppressed", _family(figures.suppressed)
     yield "cancelled", _family(figures.cancelled)
@@ -44,6 +45,7 @@ def _lines(figures: Figures) -> Iterator[tuple[str, str]]:
             times = f", mean {duration(calls.mean_seconds)}"
             times += f", longest {duration(calls.longest_seconds)}"
         yield f"calls of the last hour, {calls.state}", f"{calls.count}{times}"
+    yield "retries, last hour", str(figures.retries_last_hour)
     yield (
         "commit to call, last hour",
         _delay(delays.commit_to_call_median, delays.commit_to_call_longest),

@@ -55,6 +55,8 @@ class Move:
     wait_seconds: float | None = None
     refusals: int = 0
     deferrals: int = 0
+    new_epoch: bool = False
+    demoted: bool = False  # refused: from now on it waits in the lane below its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +224,17 @@ def _after(email: Email, result: Result, limits: Limits, jitter: float) -> tuple
                 deferrals, base=THROTTLED_BASE_SECONDS, cap=THROTTLED_CAP_SECONDS, jitter=jitter
             )
         case Held(error_class=error_class):
-            deferrals = email.deferrals + 1
-            wait = back_off(deferrals, base=base, cap=cap, jitter=jitter)
+            # The hold says when: the email is due, and left out of every wave until it is cleared.
+            return (
+                Move(
+                    to=EmailState.PENDING,
+                    reason=error_class,
+                    wait_seconds=0.0,
+                    refusals=email.refusals,
+                    deferrals=email.deferrals,
+                ),
+                "held",
+            )
         case Deferred(pace=pace, error_class=error_class):
             refusals = email.refusals + 1
             if refusals >= limits.max_attempts:
@@ -237,6 +248,7 @@ def _after(email: Email, result: Result, limits: Limits, jitter: float) -> tuple
                     wait_seconds=wait,
                     refusals=refusals,
                     deferrals=0,
+                    demoted=True,
                 ),
                 f"retry in {wait:.1f} s",
             )

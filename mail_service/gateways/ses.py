@@ -10,7 +10,6 @@ limit would need botocore's private parts, and a fresh handshake for each mail c
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
@@ -21,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError, SSLError
 from mail_service.domain.answers import SEND_OPERATION, Answer, classify
 from mail_service.domain.outcomes import Outcome, Refused
 from mail_service.errors import SettingsError, Unavailable
-from mail_service.ports import TAG_HEADER, TAG_NAME, OutgoingEmail
+from mail_service.ports import TAG_HEADER, TAG_NAME, OutgoingEmail, SendingQuota
 
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
@@ -65,17 +64,6 @@ def ses_client(
     except (BotoCoreError, ValueError) as problem:
         what = f"boto3 can't use these settings: {type(problem).__name__}"
         raise SettingsError({"AWS_*": what}) from problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendingQuota:
-    """What SES lets this account send; counted in recipients."""
-
-    max_per_second: float
-    max_per_day: float | None  # None: no limit
-    sent_last_day: float
-    sending_enabled: bool
-    production_access: bool  # False: the sandbox, which reaches verified recipients only
 
 
 class SesMailer:

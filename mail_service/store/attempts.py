@@ -127,6 +127,17 @@ def learn(tx: Tx, findings: Sequence[Finding]) -> None:
     )
 
 
+def settle_by_operator(tx: Tx, attempt_id: UUID) -> None:
+    """Record that an operator says SES took this call. What we know of it ourselves stays as it is."""
+    tx.run(
+        """
+        UPDATE mail_service.send_attempts SET resolved_by = 'operator', decision = 'submitted'
+        WHERE id = %s
+        """,
+        (attempt_id,),
+    )
+
+
 def holders(tx: Tx, message_ids: Sequence[str]) -> dict[str, UUID]:
     """Give, for each of SES's ids that is saved, the attempt under which it is."""
     found = tx.all(

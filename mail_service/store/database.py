@@ -18,9 +18,10 @@ from psycopg.types.enum import EnumInfo, register_enum
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from mail_service.domain.events import EventKind, EventStatus
+from mail_service.domain.outcomes import HoldScope
 from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
 from mail_service.domain.suppression import SuppressionReason
-from mail_service.errors import SettingsError, Unavailable
+from mail_service.errors import CommitUnknown, SettingsError, Unavailable
 from mail_service.store.deadlines import Deadlines
 
 Row = TypeVar("Row")
@@ -34,6 +35,7 @@ ENUMS: Mapping[str, type[StrEnum]] = {
     "event_kind": EventKind,
     "event_status": EventStatus,
     "suppression_reason": SuppressionReason,
+    "hold_scope": HoldScope,
 }
 """Native enums and the classes whose members are their labels, in the same order."""
 
@@ -133,12 +135,14 @@ class Transactions:
     def transaction(self) -> Generator[Tx]:
         """Open a transaction; commit on leaving, roll back on an exception.
 
-        Raises Unavailable when the database can't be reached or went away.
+        Raises Unavailable when the database can't be reached or went away, CommitUnknown when it went
+        away in answer to the commit.
         """
         try:
             with self.connected() as connection:
                 tx = Tx(connection)
                 yield tx
+                _commit(connection)
         except PoolTimeout as full:
             raise Unavailable("no database connection within the time limit") from full
         except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as late:
@@ -157,11 +161,30 @@ class Transactions:
             raise Unavailable(NO_SCHEMA) from missing
         tx.committed()
 
-    def transact(self, work: Callable[[Tx], Answer]) -> Answer:
+    def transact(
+        self,
+        work: Callable[[Tx], Answer],
+        *,
+        found: Callable[[Tx], Answer | None] | None = None,
+    ) -> Answer:
         """Do the work in a transaction, again where a twin made it fail; gives what it gives.
 
-        ``work`` may run more than once, so it must touch nothing but the transaction.
+        ``work`` may run more than once, so it must touch nothing but the transaction. Where the answer
+        to the commit was lost, ``found`` looks for what it wrote, in a new transaction; the work is
+        never run again blindly.
         """
+        try:
+            return self._repeat(work)
+        except CommitUnknown:
+            if found is None:
+                raise
+            with self.transaction() as tx:
+                written = found(tx)
+            if written is None:
+                raise
+            return written
+
+    def _repeat(self, work: Callable[[Tx], Answer]) -> Answer:
         for repeat in range(1, REPEATS):
             try:
                 with self.transaction() as tx:
@@ -177,6 +200,15 @@ class Transactions:
             psycopg.errors.SerializationFailure,
         ) as crowded:
             raise Unavailable("the database is too crowded to finish this") from crowded
+
+
+def _commit(connection: psycopg.Connection[Any]) -> None:
+    try:
+        connection.commit()
+    except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
+        if isinstance(lost, REPEATABLE):
+            raise
+        raise CommitUnknown("the database went away in answer to a commit") from lost
 
 
 def conninfo(url: str, name: str) -> str:

@@ -41,6 +41,8 @@ class NewEmail:
     sender: str
     on_ambiguous: OnAmbiguous
     priority: int
+    send_at: datetime | None
+    not_after: datetime | None
     data: dict[str, Any]
     reply_to: tuple[str, ...]
     recipients: tuple[NewRecipient, ...]
@@ -71,9 +73,12 @@ def add(tx: Tx, email: NewEmail, actor: str) -> datetime | None:
         WITH added AS (
             INSERT INTO mail_service.email_outbox
                 (id, account_id, dedup_key, intent_hash, template, template_checksum, sender,
-                 on_ambiguous, priority)
+                 on_ambiguous, priority, recipient_count, not_after, due_at, next_attempt_at)
             VALUES (%(id)s, %(account_id)s, %(dedup_key)s, %(intent_hash)s, %(template)s,
-                    %(template_checksum)s, %(sender)s, %(on_ambiguous)s, %(priority)s)
+                    %(template_checksum)s, %(sender)s, %(on_ambiguous)s, %(priority)s,
+                    cardinality(%(recipient_ids)s::uuid[]), %(not_after)s,
+                    COALESCE(%(send_at)s, mail_service.clock()),
+                    COALESCE(%(send_at)s, mail_service.clock()))
             ON CONFLICT (dedup_key) DO NOTHING
             RETURNING id, created_at
         ), content AS (
@@ -103,6 +108,8 @@ def add(tx: Tx, email: NewEmail, actor: str) -> datetime | None:
             "sender": email.sender,
             "on_ambiguous": email.on_ambiguous,
             "priority": email.priority,
+            "send_at": email.send_at,
+            "not_after": email.not_after,
             "data": Jsonb(email.data),
             "reply_to": list(email.reply_to),
             "recipient_ids": [r.id for r in email.recipients],
@@ -199,13 +206,17 @@ def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
                 %(ids)s::uuid[], %(froms)s::mail_service.email_state[], %(tokens)s::uuid[],
                 %(tos)s::mail_service.email_state[], %(reasons)s::text[],
                 %(waits)s::double precision[], %(refusals)s::integer[], %(deferrals)s::integer[],
-                %(attempts)s::uuid[]
-            ) AS s (id, from_state, token, to_state, reason, wait, refusals, deferrals, attempt_id)
+                %(attempts)s::uuid[], %(epochs)s::integer[], %(demoted)s::boolean[]
+            ) AS s (id, from_state, token, to_state, reason, wait, refusals, deferrals, attempt_id,
+                    epoch, demoted)
         ), moved AS (
             UPDATE mail_service.email_outbox o
             SET state = s.to_state, reason = s.reason,
                 lease_token = NULL, lease_expires_at = NULL,
-                refusals = s.refusals, deferrals = s.deferrals,
+                refusals = s.refusals, deferrals = s.deferrals, policy_note = NULL,
+                -- A decision to send again opens a new epoch, which is due from now on.
+                due_at = CASE WHEN s.epoch > o.epoch THEN mail_service.clock() ELSE o.due_at END,
+                epoch = s.epoch, demoted = o.demoted OR s.demoted,
                 next_attempt_at = mail_service.clock() + make_interval(secs => s.wait),
                 finished_at = CASE WHEN s.to_state IN ('submitted', 'failed', 'suppressed', 'cancelled')
                                    THEN mail_service.clock() END
@@ -238,6 +249,8 @@ def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
                 for s in steps
             ],
             "attempts": [s.attempt_id for s in steps],
+            "epochs": [s.email.epoch + (1 if s.move.new_epoch else 0) for s in steps],
+            "demoted": [s.move.demoted for s in steps],
             "actor": actor,
         },
     )

@@ -69,6 +69,15 @@ def _current(connection: Connection) -> str | None:
     return revision
 
 
+def durability_problem(tx: Tx) -> str | None:
+    """Say what makes a commit forgettable here; None when a commit is a commit."""
+    if tx.value(str, "SHOW fsync") != "on":
+        return "fsync is off on this server: a crash would forget what was answered 2xx"
+    if tx.value(str, "SHOW synchronous_commit") == "off":
+        return "synchronous_commit is off for this role: a crash would forget commits"
+    return None
+
+
 def version(tx: Tx) -> str | None:
     """Give the revision that the database has; None where it was never migrated."""
     if tx.maybe(str, "SELECT to_regclass('mail_service.schema_version')::text") is None:

@@ -116,6 +116,28 @@ def active_suppressions(tx: Tx) -> list[Counted]:
     )
 
 
+def open_holds(tx: Tx) -> list[Counted]:
+    """Give how many holds stop sending now, by scope."""
+    return tx.all(
+        Counted,
+        """
+        SELECT scope::text AS label, count(*) AS count FROM mail_service.holds
+        WHERE cleared_at IS NULL GROUP BY 1 ORDER BY 1
+        """,
+    )
+
+
+def retries(tx: Tx) -> int:
+    """Give how many calls of the last hour were not an email's first."""
+    return tx.value(
+        int,
+        """
+        SELECT count(*) FROM mail_service.send_attempts
+        WHERE number > 1 AND started_at > mail_service.clock() - interval '1 hour'
+        """,
+    )
+
+
 def rejections(tx: Tx) -> list[Counted]:
     """Give how many webhook requests were refused in the last 24 hours, by cause."""
     return tx.all(

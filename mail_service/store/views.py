@@ -107,6 +107,7 @@ class EmailRow:
     next_attempt_at: datetime | None
     not_after: datetime | None
     finished_at: datetime | None
+    policy_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +123,7 @@ class EmailView:
 
 _EMAIL = """
     o.id, o.dedup_key, o.template, o.account_id, o.state, o.reason, o.on_ambiguous, o.epoch,
-    o.priority, o.created_at, o.next_attempt_at, o.not_after, o.finished_at
+    o.priority, o.created_at, o.next_attempt_at, o.not_after, o.finished_at, o.policy_note
 """
 
 
@@ -200,7 +201,9 @@ def _complete(tx: Tx, rows: Sequence[EmailRow]) -> list[EmailView]:
                COALESCE(c.any_call, false) AS in_call, COALESCE(c.accepted, false) AS in_accepted_call
         FROM mail_service.email_recipients r
         LEFT JOIN LATERAL (
-            SELECT true AS any_call, bool_or(a.state = 'accepted') AS accepted
+            SELECT true AS any_call, bool_or(
+                       a.state = 'accepted'
+                       OR (a.resolved_by = 'operator' AND a.decision = 'submitted')) AS accepted
             FROM mail_service.attempt_recipients ar
             JOIN mail_service.send_attempts a ON a.id = ar.attempt_id
             WHERE ar.recipient_id = r.id HAVING count(*) > 0

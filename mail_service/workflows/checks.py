@@ -1,13 +1,16 @@
 """What intake asks of a request's fields. Each check notes what was expected under the field's name."""
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
 from mail_service.domain.address import AddressInvalid, format_sender, normalise, split_sender
 from mail_service.domain.content import Template
 from mail_service.errors import InvalidFields
 from mail_service.runtime import Runtime
+from mail_service.store.database import Tx
 
+FARTHEST_SEND_AT = timedelta(days=366)
 _ADDRESS_LIKE = re.compile(r"[^\s@]@[^\s@]|%40", re.IGNORECASE)
 _DEDUP_KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -63,3 +66,11 @@ def check_data(template: Template | None, data: dict[str, Any], problems: dict[s
         template.check(data)
     except InvalidFields as invalid:
         problems |= invalid.fields
+
+
+def check_times(tx: Tx, *, send_at: datetime | None, not_after: datetime | None) -> None:
+    """By the database's clock, like everything about time."""
+    if not_after is not None and not_after <= tx.now:
+        raise InvalidFields({"not_after": "expected a time to come"})
+    if send_at is not None and send_at > tx.now + FARTHEST_SEND_AT:
+        raise InvalidFields({"send_at": f"expected at most {FARTHEST_SEND_AT.days} days ahead"})

@@ -30,8 +30,10 @@ from mail_service.store.attempts import Finding
 from mail_service.store.claims import Claimed
 from mail_service.store.database import Tx
 from mail_service.store.outbox import Step
-from mail_service.workflows import journal
+from mail_service.workflows import holding, journal
 from mail_service.workflows.match import match_waiting
+
+SMALL_WAVE = 5
 
 CHECK_GOOD_FOR_SECONDS = 1.0
 """How old the last look at suppressions may be when a call begins (S10)."""
@@ -56,16 +58,32 @@ class Ended:
 
 
 def take(rt: Runtime, limit: int) -> list[Claim]:
-    """Lease up to ``limit`` due emails, each with a committed attempt; gives those to call SES for."""
+    """Lease up to ``limit`` due emails, each with a committed attempt; gives those to call SES for.
+
+    Where the answer to the commit was lost, the leases are looked up by our own tokens: what is there
+    is ours to call, as long as its time is good.
+    """
     begun = time.monotonic()
     ids = [rt.new_id() for _ in range(limit)]
-    with rt.db.transaction() as tx:
-        rows = claims.claim(
-            tx,
-            attempt_ids=ids,
-            lease_seconds=rt.settings.lease_seconds,
-            max_age_seconds=rt.settings.max_age_seconds,
-        )
+    # A tenth of the places, at least one, goes to each lower lane that has work. A wave too small for
+    # that gives them one now and then.
+    reserved = max(1, limit // 10) if limit >= SMALL_WAVE else int(rt.jitter() <= limit / 10)
+
+    def work(tx: Tx) -> list[Claimed]:
+        return claims.claim(tx, attempt_ids=ids, reserved=reserved, terms=holding.terms(rt))
+
+    rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))
+    return _begin(rows, begun)
+
+
+def take_probes(rt: Runtime) -> tuple[list[Claim], float | None]:
+    """Lease one email for each hold that may be probed now; gives them, and when to look again."""
+    begun = time.monotonic()
+    rows, look_again = holding.take_probes(rt)
+    return _begin(rows, begun), look_again
+
+
+def _begin(rows: Sequence[Claimed], begun: float) -> list[Claim]:
     for row in rows:
         journal.stage(
             "email.claimed", email_id=row.email_id, attempt_id=row.attempt_id, number=row.number
@@ -199,6 +217,7 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
             steps.append(Step(email=email, move=settlement.move, attempt_id=attempt.id))
     attempts.learn(tx, findings)
     outbox.move(tx, steps, "worker")
+    holding.learn(rt, tx, [(ended.row, ended.result) for ended, _ in settled])
     named = [s.provider_message_id for _, s in settled if s.provider_message_id is not None]
     if named:
         match_waiting(rt, tx, named)
@@ -257,5 +276,3 @@ def _tell(ended: Ended, settlement: Settlement) -> None:
         journal.alarm(
             settlement.alarm, email_id=ended.row.email_id, attempt_id=ended.row.attempt_id
         )
-    if isinstance(result, Held):
-        journal.alarm("sending_held", scope=result.scope, error_class=result.error_class)

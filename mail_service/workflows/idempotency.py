@@ -16,6 +16,7 @@ from mail_service.runtime import Runtime
 from mail_service.store import idempotency
 from mail_service.store.database import Tx
 from mail_service.store.idempotency import StoredAnswer
+from mail_service.workflows.submit import Write
 
 Effect = TypeVar("Effect")
 
@@ -42,7 +43,7 @@ class Answer:
 def answer(
     rt: Runtime,
     key: Key | None,
-    write: Callable[[Tx], Effect],
+    write: Write[Effect],
     present: Callable[[Effect], Answer],
 ) -> Answer:
     """Do the write and answer, or give the answer of the first time. Without a key: do and answer.
@@ -50,7 +51,7 @@ def answer(
     Raises Conflict while a twin is in flight, InvalidFields when the key came with another body.
     """
     if key is None:
-        return present(rt.db.transact(write))
+        return present(rt.db.transact(write, found=write.found))
     key_hash = hashlib.sha256(key.key.encode()).digest()
     body_hash = hashlib.sha256(key.body).digest()
     name = hashlib.sha256(b"\0".join([key.api_key_id.bytes, key.route.encode(), key_hash])).digest()
@@ -76,4 +77,8 @@ def answer(
         )
         return made
 
-    return rt.db.transact(once)
+    def found(tx: Tx) -> Answer | None:
+        stored = idempotency.find(tx, api_key_id=key.api_key_id, route=key.route, key_hash=key_hash)
+        return Answer(status=stored.status, text=stored.answer) if stored is not None else None
+
+    return rt.db.transact(once, found=found)

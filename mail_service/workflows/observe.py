@@ -11,10 +11,20 @@ from uuid import UUID
 from mail_service.domain.address import keyed_hash, match_key
 from mail_service.domain.events import EventStatus
 from mail_service.domain.suppression import SuppressionReason
-from mail_service.errors import InvalidFields, NotFound
+from mail_service.errors import InvalidFields, NotFound, SettingsError, Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store import accounts, events, housekeeping, schema, stats, suppressions, views
+from mail_service.store import (
+    accounts,
+    events,
+    holds,
+    housekeeping,
+    schema,
+    stats,
+    suppressions,
+    views,
+)
 from mail_service.store.accounts import Account
+from mail_service.store.holds import Hold
 from mail_service.store.stats import Calls, Counted, Delay, Events, Queue
 from mail_service.store.views import EmailView, Filter
 from mail_service.workflows.reconcile import SWEEP
@@ -45,6 +55,8 @@ class Figures:
     webhook_rejections_last_day: Sequence[Counted]
     broker_queue: int | None
     last_sweep_seconds: float | None
+    holds: Sequence[Counted]
+    retries_last_hour: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +96,12 @@ def list_emails(rt: Runtime, wanted: Filter, *, after: str | None, limit: int) -
     with rt.db.transaction() as tx:
         found = views.page(tx, wanted, after=_place(after), limit=limit + 1)
     return _page(found, limit, [(view.email.created_at, view.email.id) for view in found])
+
+
+def open_holds(rt: Runtime) -> list[Hold]:
+    """Give what stops sending now, oldest first."""
+    with rt.db.transaction() as tx:
+        return holds.open_now(tx)
 
 
 def list_events(
@@ -139,7 +157,23 @@ def figures(rt: Runtime) -> Figures:
             webhook_rejections_last_day=stats.rejections(tx),
             broker_queue=stats.broker_queue(tx),
             last_sweep_seconds=housekeeping.seconds_since(tx, SWEEP),
+            holds=stats.open_holds(tx),
+            retries_last_hour=stats.retries(tx),
         )
+
+
+def refuse_to_forget(rt: Runtime) -> None:
+    """Raise SettingsError where the database may forget commits; a database that is away passes.
+
+    For process entries: it will be seen again when it is back, by the readiness of the schema.
+    """
+    try:
+        with rt.db.transaction() as tx:
+            problem = schema.durability_problem(tx)
+    except Unavailable:
+        return
+    if problem is not None:
+        raise SettingsError({"DATABASE_URL": problem})
 
 
 def readiness(rt: Runtime) -> Readiness:

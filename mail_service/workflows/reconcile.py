@@ -17,7 +17,7 @@ from mail_service.store import attempts, events, housekeeping, idempotency, outb
 from mail_service.store.attempts import Finding
 from mail_service.store.database import Tx
 from mail_service.store.outbox import Step
-from mail_service.workflows import ingest, journal
+from mail_service.workflows import decide, holding, ingest, journal, pace, retain
 from mail_service.workflows.match import match
 
 BATCH = 500
@@ -35,6 +35,7 @@ class Swept:
     doubts_resolved: int
     events_matched: int
     events_given_up: int
+    policy_resends: int
 
     @property
     def found_something(self) -> bool:
@@ -44,6 +45,7 @@ class Swept:
             or self.doubts_resolved
             or self.events_matched
             or self.events_given_up
+            or self.policy_resends
         )
 
 
@@ -56,10 +58,13 @@ def sweep(rt: Runtime) -> Swept | None:
         doubts_resolved=_in_batches(rt, _resolve_proved),
         events_matched=_in_batches(rt, _match_waiting),
         events_given_up=_in_batches(rt, _give_up),
+        policy_resends=_alone(rt, lambda rt, tx: decide.apply_policy(rt, tx, BATCH)),
     )
+    pace.refresh(rt)
     _in_batches(rt, _purge_broker)
     _in_batches(rt, _forget_answers)
     _confirm_subscriptions(rt)
+    retain.hourly(rt)
     return swept
 
 
@@ -134,6 +139,7 @@ def _close(tx: Tx, emails: Mapping[UUID, Email]) -> int:
         )
     attempts.learn(tx, findings)
     outbox.move(tx, steps, "sweep")
+    holding.lost(tx, [finding.attempt_id for finding in findings])
     return len(emails)
 
 

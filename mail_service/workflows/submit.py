@@ -10,7 +10,8 @@ import hmac
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from mail_service.domain.address import (
@@ -32,8 +33,12 @@ from mail_service.workflows.checks import (
     check_dedup_key,
     check_sender,
     check_template,
+    check_times,
 )
 
+Effect = TypeVar("Effect")
+
+DEFAULT_PRIORITY = 5
 MAX_RECIPIENTS = 50  # of one SES call, To, Cc and Bcc together
 MAX_REPLY_TO = 10
 
@@ -59,6 +64,21 @@ class EmailRequest:
     reply_to: Sequence[str] = field(default=(), repr=False)
     sender: str | None = field(default=None, repr=False)
     on_ambiguous: OnAmbiguous | None = None
+    send_at: datetime | None = None
+    not_after: datetime | None = None
+    priority: int = DEFAULT_PRIORITY
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Generic[Effect]):
+    """A checked request: what writes it, and what finds it where the commit's answer was lost."""
+
+    work: Callable[[Tx], Effect]
+    found: Callable[[Tx], Effect | None]
+
+    def __call__(self, tx: Tx) -> Effect:
+        """Write it."""
+        return self.work(tx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +97,7 @@ class Submitted:
     created: bool
 
 
-def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callable[[Tx], Opened]:
+def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[Opened]:
     """Check a sign-up and give its write: account, outbox row and recipient together, or none.
 
     The checks raise InvalidFields; the write raises Conflict when the address has an account.
@@ -94,15 +114,16 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callabl
     if problems or address is None or template is None:
         raise InvalidFields(problems)
     hashed = keyed_hash(rt.address_key, address)
+    account_id, email_id = rt.new_id(), rt.new_id()
 
     def write(tx: Tx) -> Opened:
         account = accounts.add(
-            tx, account_id=rt.new_id(), email=address, address_hash=hashed, name=name
+            tx, account_id=account_id, email=address, address_hash=hashed, name=name
         )
         if account is None:
             raise Conflict("this address has an account")
         email = NewEmail(
-            id=rt.new_id(),
+            id=email_id,
             account_id=account.id,
             dedup_key=f"welcome:{account.id}:v1",
             intent_hash=_intent(rt, {"account": str(account.id)}),
@@ -110,7 +131,9 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callabl
             template_checksum=template.checksum,
             sender=rt.settings.default_sender,
             on_ambiguous=OnAmbiguous(template.on_ambiguous),
-            priority=5,
+            priority=DEFAULT_PRIORITY,
+            send_at=None,
+            not_after=None,
             data=data,
             reply_to=(),
             recipients=(_recipient(rt, address),),
@@ -120,10 +143,14 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Callabl
             raise Impossible("a new account's id was used in a dedup key before")
         return Opened(account=account, email=view)
 
-    return write
+    def found(tx: Tx) -> Opened | None:
+        account, view = accounts.by_id(tx, account_id), views.by_id(tx, email_id)
+        return Opened(account=account, email=view) if account and view else None
+
+    return Write(write, found)
 
 
-def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[[Tx], Submitted]:
+def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Submitted]:
     """Check a request to send and give its write: one email, or the one that stands under its key.
 
     The checks raise InvalidFields; so does the write where the account is not there. The write
@@ -145,6 +172,10 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
     sender = rt.settings.default_sender
     if request.sender is not None:
         sender = check_sender(rt, request.sender, problems)
+    if request.not_after and request.send_at and request.not_after <= request.send_at:
+        problems["not_after"] = "expected a time after send_at"
+    if not 0 <= request.priority <= 9:
+        problems["priority"] = "expected a whole number from 0 to 9, higher first"
     template = check_template(rt, "template", request.template, problems)
     check_data(template, request.data, problems)
     if problems or template is None:
@@ -159,10 +190,16 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
             "reply_to": reply_to,
             "from": request.sender,
             "on_ambiguous": request.on_ambiguous,
+            "send_at": request.send_at.isoformat() if request.send_at else None,
+            "not_after": request.not_after.isoformat() if request.not_after else None,
+            "priority": request.priority,
         },
     )
 
+    email_id = rt.new_id()
+
     def write(tx: Tx) -> Submitted:
+        check_times(tx, send_at=request.send_at, not_after=request.not_after)
         addresses = [address for address in to if address is not None]
         if request.account_id is not None:
             account = accounts.by_id(tx, request.account_id)
@@ -170,7 +207,7 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
                 raise InvalidFields({"account_id": "expected the id of an account"})
             addresses = [account.email]
         email = NewEmail(
-            id=rt.new_id(),
+            id=email_id,
             account_id=request.account_id,
             dedup_key=request.dedup_key,
             intent_hash=intent,
@@ -178,7 +215,9 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
             template_checksum=template.checksum,
             sender=sender,
             on_ambiguous=request.on_ambiguous or OnAmbiguous(template.on_ambiguous),
-            priority=5,
+            priority=request.priority,
+            send_at=request.send_at,
+            not_after=request.not_after,
             data=request.data,
             reply_to=tuple(address for address in reply_to if address is not None),
             recipients=tuple(_recipient(rt, address) for address in addresses),
@@ -196,7 +235,11 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Callable[
             raise Impossible("an email is gone whose key is there")
         return Submitted(email=known, created=False)
 
-    return write
+    def found(tx: Tx) -> Submitted | None:
+        view = views.by_id(tx, email_id)
+        return Submitted(email=view, created=True) if view else None
+
+    return Write(write, found)
 
 
 def wake(rt: Runtime) -> None:
@@ -223,8 +266,8 @@ def _add(tx: Tx, email: NewEmail, actor: str) -> EmailView | None:
             epoch=0,
             priority=email.priority,
             created_at=created_at,
-            next_attempt_at=created_at,
-            not_after=None,
+            next_attempt_at=email.send_at or created_at,
+            not_after=email.not_after,
             finished_at=None,
         ),
         recipients=[

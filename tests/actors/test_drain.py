@@ -13,6 +13,7 @@ from mail_service.domain.outcomes import Accepted, Outcome
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.line import Line
+from mail_service.workflows import dispatch
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import look, sign_up, write_email
@@ -157,10 +158,7 @@ def test_a_drain_that_misses_the_sweep_sweeps_itself(
     running: Running, rt: Runtime, sql: Sql
 ) -> None:
     sign_up(rt)
-    with rt.db.transaction() as tx:
-        from mail_service.store import claims
-
-        claims.claim(tx, attempt_ids=[rt.new_id()], lease_seconds=60, max_age_seconds=1000)
+    assert dispatch.take(rt, 1)
     sql.advance(61)
     with running(SWEEP_SECONDS="0.1"):
         wait_until(lambda: count(sql, "ambiguous") == 1)

@@ -131,7 +131,7 @@ def test_the_content_type_changes_nothing(api: Api, content_type: str):
 
 
 @pytest.mark.parametrize(
-    "field", ["cc", "bcc", "send_at", "not_after", "priority", "headers", "attachments", "state",
+    "field", ["cc", "bcc", "headers", "attachments", "state",
               "epoch", "id", "from_", "FROM"],
 )  # fmt: skip
 def test_an_unknown_field_is_named_and_never_ignored(standing: Api, field: str):

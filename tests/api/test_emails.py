@@ -85,8 +85,8 @@ def test_everything_that_happened_shows_in_the_shape_of_the_contract(api: Api, m
     shown = api.get(f"/v1/emails/{email['id']}").json
     assert set(shown) == {
         *("id", "dedup_key", "template", "account_id", "state", "reason", "on_ambiguous", "epoch"),
-        *("priority", "created_at", "next_attempt_at", "not_after", "finished_at", "recipients"),
-        *("attempts", "events", "decisions"),
+        *("priority", "created_at", "next_attempt_at", "not_after", "finished_at", "policy_note"),
+        *("recipients", "attempts", "events", "decisions"),
     }  # fmt: skip
     assert shown["state"] == "submitted"
     assert [r["status"] for r in shown["recipients"]] == ["delivered", "bounced"]

@@ -74,7 +74,7 @@ def test_metrics_ask_for_their_token_where_one_is_set(runtime_of, api_of):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/holds", "/v1/emails/batch/x", "/console", "/docs/x"]
+    "path", ["/", "/v1", "/v1/hold", "/v1/emails/batch/x", "/console", "/docs/x"]
 )
 def test_an_address_with_nothing_at_it_is_not_found(standing: Api, path: str):
     answer = standing.get(path, key=None)

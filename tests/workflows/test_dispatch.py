@@ -19,7 +19,8 @@ from mail_service.domain.outcomes import (
 )
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch, operate, reconcile
+from mail_service.store import claims
+from mail_service.workflows import dispatch, holding, operate, reconcile
 from mail_service.workflows.dispatch import Ended
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -165,9 +166,7 @@ def test_a_crash_inside_the_claim_leaves_the_email_pending(
 
     def claim_and_die() -> None:
         with rt.db.transaction() as tx:
-            dispatch.claims.claim(
-                tx, attempt_ids=[rt.new_id()], lease_seconds=60, max_age_seconds=1000
-            )
+            claims.claim(tx, attempt_ids=[rt.new_id()], reserved=1, terms=holding.terms(rt))
             raise RuntimeError("the process died before the commit")
 
     with pytest.raises(RuntimeError, match="died"):
@@ -355,13 +354,12 @@ def test_refusals_wait_longer_each_time_and_end_at_max_attempts(
     )
 
 
-@pytest.mark.parametrize("outcome", [deferred(Pace.THROTTLED), held()])
-def test_throttling_and_holds_use_up_no_attempt(
-    runtime_of: Callable[..., Runtime], mailer: ScriptedMailer, sql: Sql, outcome: Outcome
+def test_throttling_uses_up_no_attempt(
+    runtime_of: Callable[..., Runtime], mailer: ScriptedMailer, sql: Sql
 ) -> None:
     rt = runtime_of(MAX_ATTEMPTS="1")
     email = sign_up(rt)
-    mailer.answers(*(outcome for _ in range(5)))
+    mailer.answers(*(deferred(Pace.THROTTLED) for _ in range(5)))
     for _ in range(5):
         send_all(rt)
         assert look(rt, email).email.state == "pending"

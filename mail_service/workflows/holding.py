@@ -1,0 +1,188 @@
+"""Holds at work: opened by answers that are no email's fault, probed one at a time, cleared by success.
+
+Called from the finalise, in its transaction; probes go out from the drain (:func:`probe`).
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from mail_service.domain.holding import (
+    UNKNOWNS_THAT_HOLD,
+    ProbeEnd,
+    probe_end,
+    probe_wait,
+    subject_of,
+)
+from mail_service.domain.outcomes import Accepted, Deferred, Held, HoldScope, Pace, Result, Unknown
+from mail_service.errors import Conflict, InvalidFields, NotFound
+from mail_service.runtime import Runtime
+from mail_service.store import claims, holds, rate
+from mail_service.store.claims import Claimed
+from mail_service.store.database import Tx
+from mail_service.store.holds import Hold
+from mail_service.workflows import journal
+
+
+def terms(rt: Runtime) -> claims.Terms:
+    """Give what every claim is bound by."""
+    return claims.Terms(
+        lease=rt.settings.lease_seconds,
+        max_age=rt.settings.max_age_seconds,
+        configuration_set=rt.settings.ses_configuration_set,
+    )
+
+
+def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
+    """Lease one email for each hold whose time has come; gives them, and when to look again.
+
+    The time is None while nothing is held.
+    """
+
+    def work(tx: Tx) -> tuple[list[Claimed], float | None]:
+        taken: list[Claimed] = []
+        for hold in holds.due_for_a_probe(tx):
+            attempt_id = rt.new_id()
+            claimed = claims.claim_probe(
+                tx,
+                attempt_id=attempt_id,
+                hold_id=hold.id,
+                scope=hold.scope,
+                sender=hold.subject if hold.scope is HoldScope.SENDER else None,
+                template=hold.subject if hold.scope is HoldScope.TEMPLATE else None,
+                not_by=hold.probed_sender,
+                terms=terms(rt),
+            )
+            holds.begin_probe(
+                tx,
+                hold.id,
+                attempt_id=claimed.attempt_id if claimed is not None else None,
+                sender=claimed.sender_address if claimed is not None else None,
+                next_seconds=_wait(rt, hold) if claimed is not None else 1.0,
+            )
+            if claimed is not None:
+                taken.append(claimed)
+                journal.stage_once(
+                    tx,
+                    "hold.probed",
+                    hold_id=hold.id,
+                    scope=hold.scope,
+                    email_id=claimed.email_id,
+                    attempt_id=claimed.attempt_id,
+                )
+        return taken, holds.seconds_until_probe(tx)
+
+    return rt.db.transact(work)
+
+
+def learn(rt: Runtime, tx: Tx, ended: Sequence[tuple[Claimed, Result]]) -> None:
+    """Open, keep or clear holds by what these calls ended in, and adapt the shared rate."""
+    probed = holds.probed_by(tx, [row.attempt_id for row, _ in ended])
+    for row, result in ended:
+        hold = probed.get(row.attempt_id)
+        if hold is not None:
+            _end_probe(rt, tx, hold, row, result)
+        if isinstance(result, Held):
+            _hold(rt, tx, row, result)
+        if isinstance(result, Deferred) and result.pace is Pace.THROTTLED:
+            rate.throttled(tx)
+    _count_unknowns(rt, tx, [result for _, result in ended])
+
+
+def lost(tx: Tx, attempt_ids: Sequence[UUID]) -> None:
+    """Free the slots of probes whose lease ran out."""
+    for hold in holds.probed_by(tx, list(attempt_ids)).values():
+        holds.free_slot(tx, hold.id)
+
+
+def clear(rt: Runtime, hold_id: UUID, *, reason: str, by: str) -> Hold:
+    """Clear a hold by a person's decision. Raises NotFound, or Conflict when it is cleared already."""
+    if not 0 < len(reason.strip()) <= 500:
+        raise InvalidFields({"reason": "expected 1 to 500 characters"})
+
+    def work(tx: Tx) -> Hold:
+        if holds.by_id(tx, hold_id) is None:
+            raise NotFound("there is no such hold")
+        cleared = holds.clear(tx, hold_id, by=by, reason=reason)
+        if cleared is None:
+            raise Conflict("this hold was cleared before")
+        journal.stage_once(tx, "hold.cleared", hold_id=hold_id, by=by)
+        return cleared
+
+    return rt.db.transact(work)
+
+
+def _end_probe(rt: Runtime, tx: Tx, hold: Hold, row: Claimed, result: Result) -> None:
+    again = _subject(rt, row, result.scope) if isinstance(result, Held) else ""
+    match probe_end(hold.scope, hold.subject, result, again):
+        case ProbeEnd.CLEARS:
+            holds.clear(tx, hold.id, by="probe", reason=type(result).__name__.lower())
+            journal.stage_once(tx, "hold.cleared", hold_id=hold.id, scope=hold.scope, by="probe")
+        case ProbeEnd.TELLS_NOTHING | ProbeEnd.CONFIRMS:
+            holds.free_slot(tx, hold.id)
+
+
+def _hold(rt: Runtime, tx: Tx, row: Claimed, result: Held) -> None:
+    opened = holds.open_hold(
+        tx,
+        hold_id=rt.new_id(),
+        scope=result.scope,
+        subject=_subject(rt, row, result.scope),
+        error_class=result.error_class,
+        error_code=result.error_code,
+        first_probe_seconds=_first_wait(rt, result.error_class),
+        probed_sender=row.sender_address,
+    )
+    if opened:
+        journal.alarm_once(tx, "sending_held", scope=result.scope, error_class=result.error_class)
+
+
+def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result]) -> None:
+    unknowns = 0
+    accepted = False
+    for result in results:
+        if isinstance(result, Accepted):
+            accepted, unknowns = True, 0
+        elif isinstance(result, Unknown):
+            unknowns += 1
+    if not unknowns and not accepted:
+        return
+    if rate.count_unknowns(tx, accepted=accepted, unknowns=unknowns) < UNKNOWNS_THAT_HOLD:
+        return
+    opened = holds.open_hold(
+        tx,
+        hold_id=rt.new_id(),
+        scope=HoldScope.ENDPOINT,
+        subject="",
+        error_class="unknown_outcomes",
+        error_code=None,
+        first_probe_seconds=_first_wait(rt, "unknown_outcomes"),
+        probed_sender=None,
+    )
+    if opened:
+        journal.alarm_once(
+            tx, "sending_held", scope=HoldScope.ENDPOINT, error_class="unknown_outcomes"
+        )
+
+
+def _subject(rt: Runtime, row: Claimed, scope: HoldScope) -> str:
+    return subject_of(
+        scope,
+        sender=row.sender_address,
+        template=row.template_version,
+        configuration_set=rt.settings.ses_configuration_set,
+    )
+
+
+def _first_wait(rt: Runtime, error_class: str) -> float:
+    return probe_wait(
+        0, error_class, base=rt.settings.retry_base_seconds, cap=rt.settings.retry_cap_seconds
+    )
+
+
+def _wait(rt: Runtime, hold: Hold) -> float:
+    return probe_wait(
+        hold.probes + 1,
+        hold.error_class,
+        base=rt.settings.retry_base_seconds,
+        cap=rt.settings.retry_cap_seconds,
+    )

@@ -1,0 +1,83 @@
+"""Rules about where emails are when everything has come to rest. Pure, like the rest of the auditor."""
+
+from __future__ import annotations
+
+from tests.campaign.auditor import Verdict
+from tests.chaos.evidence import Found
+
+
+def judge(found: Found) -> list[Verdict]:
+    """Apply every rule."""
+    return [
+        _everything_ended(found),
+        _failures_have_a_reason(found),
+        _proved_without_a_person(found),
+        _doubt_has_a_reason(found),
+        _doubt_is_within_its_budget(found),
+    ]
+
+
+def _everything_ended(found: Found) -> Verdict:
+    verdict = Verdict("L1 L2 L5: every email is at an end or on the desk")
+    for email in found.emails:
+        verdict.check(
+            email["state"] not in {"pending", "sending"}, f"{email['id']} is {email['state']}"
+        )
+    return verdict
+
+
+def _failures_have_a_reason(found: Found) -> Verdict:
+    verdict = Verdict("what failed was refused for good, or a person gave it up")
+    abandoned = {row["email_id"] for row in found.decisions if row["decision"] == "abandon"}
+    for email in found.emails:
+        if email["state"] == "failed":
+            calls = [c for a in found.of_email[email["id"]] for c in found.calls[a["request_tag"]]]
+            refused = any(c["event"] == "refused" and c["behaviour"] == "rejected" for c in calls)
+            verdict.check(
+                refused or email["id"] in abandoned, f"{email['id']} failed: {email['reason']}"
+            )
+    return verdict
+
+
+def _proved_without_a_person(found: Found) -> Verdict:
+    verdict = Verdict("L3: an accepted call that only its event told of needed no person")
+    said = {row["attempt_id"] for row in found.decisions if row["decision"] == "accepted"}
+    for tag in found.proved:
+        if not found.knowable(tag):
+            verdict.check(tag not in said, f"{tag} was settled by a person")
+    return verdict
+
+
+def budget(found: Found) -> tuple[int, int, int]:
+    """Give how many emails are ambiguous, and what may have made them so: unknowns, and killed rows."""
+    ambiguous = sum(email["state"] == "ambiguous" for email in found.emails)
+    unknown = {tag for tag in found.calls if not found.knowable(tag)} - found.proved
+    killed = {
+        row["request_tag"]
+        for row in found.attempts
+        if row["worker"] in found.hurt and row["state"] == "unknown"
+    }
+    return ambiguous, len(unknown), len(killed - unknown - found.proved)
+
+
+def _doubt_is_within_its_budget(found: Found) -> Verdict:
+    verdict = Verdict("ambiguous emails are no more than unproved unknowns and rows of the killed")
+    ambiguous, unknown, killed = budget(found)
+    verdict.check(ambiguous <= unknown + killed, f"{ambiguous} > {unknown} + {killed}")
+    return verdict
+
+
+def _doubt_has_a_reason(found: Found) -> Verdict:
+    verdict = Verdict("an ambiguous email had an unproved unknown, or its worker was killed")
+    for email in found.emails:
+        if email["state"] != "ambiguous":
+            continue
+        newest = found.of_email[email["id"]][-1]
+        tag = newest["request_tag"]
+        unknown = tag in found.calls and not found.knowable(tag)
+        verdict.check(
+            tag not in found.proved and (unknown or newest["worker"] in found.hurt),
+            f"{email['id']}: {tag} by {newest['worker']}, {newest['error_class']},"
+            f" proved: {tag in found.proved}, {[c['event'] for c in found.calls.get(tag, [])]}",
+        )
+    return verdict

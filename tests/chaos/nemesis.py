@@ -1,0 +1,243 @@
+"""What goes wrong, in what order: a deck of blows, shuffled by the seed and dealt one by one.
+
+Kills, also those aimed at the windows between two steps, are the crash campaign's; here are the others.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psycopg
+
+from mail_service.sandbox.knobs import EVENT_KINDS
+from tests.campaign.nemesis import WINDOWS
+from tests.campaign.nemesis import Nemesis as Campaign
+from tests.campaign.stage import moments
+from tests.chaos.plan import Plan
+from tests.chaos.stage import LEASE, SETTINGS, SLOTS, Stage
+from tests.journeys.programs import Program
+
+QUIET = float(SETTINGS["RECONCILE_AFTER_SECONDS"])
+STOPS_WITHIN = 28.0
+FEEDS = 2
+"""Shares of work that an aimed blow is fed, for its victim to be busy."""
+
+BESIDE = "a stale worker beside a second epoch"
+
+
+@dataclass
+class Harm:
+    """What the blows did besides the kills, and to whom."""
+
+    blows: Counter[str] = field(default_factory=Counter)
+    hurt: set[str] = field(default_factory=set)
+    """Workers that were killed or stopped: only theirs may be the doubt without a reason."""
+    deaths: list[str] = field(default_factory=list)
+    """Last words of processes that ended by themselves."""
+    deploy_faults: list[str] = field(default_factory=list)
+    deployed: list[Program] = field(default_factory=list)
+    backends: int = 0
+
+
+class Nemesis(Campaign):
+    """Deals the deck. ``feed`` gives the system work before each blow."""
+
+    def __init__(self, stage: Stage, seed: int, plan: Plan, feed: Callable[[], None]) -> None:
+        super().__init__(stage, seed, feed)
+        self._at = stage
+        self._plan = plan
+        self.deck = plan.deck(random.Random(f"deck {seed}"))
+        self.harm = Harm()
+
+    def begin(self) -> None:
+        """Let the wire go wrong from now on."""
+        self._at.proxy.faults = self._plan.faults
+
+    def end(self) -> None:
+        """Nothing more goes wrong; whoever is missing is started."""
+        self._at.proxy.heal()
+        self._at.knobs(outcome=None, sending_paused=False, hold_events=[], answer_delay_seconds=0)
+        self._at.world(certificate_away=False)
+        self._at.release()
+        self.harm.deaths += self._at.revive()
+
+    def deal(self, kind: str) -> None:
+        """Strike once, and let some time pass."""
+        self.harm.deaths += self._at.revive()
+        before = {program.name for program in self._at.workers.values()}
+        others: dict[str, Callable[[], None]] = {
+            "clock": self._kill_clock,
+            "postmaster": self._kill_postmaster,
+            "purge": self._purge,
+            "deploy": self._deploy,
+            "frozen": self._freeze_past_the_lease,
+            "stale": self._thaw_beside_a_second_epoch,
+            "truncate": lambda: void(self._at.sql("TRUNCATE dramatiq.queue")),
+            "outage": lambda: self._window(outcome=self._chance.choice(["lost", "refuse503"])),
+            "throttling": lambda: self._window(outcome="throttle"),
+            "paused": lambda: self._window(sending_paused=True),
+            "certificate": self._certificate_away,
+        }
+        if kind in others:
+            others[kind]()
+        else:
+            if kind in WINDOWS:
+                self._feed_well()
+            self.kill(kind)
+            self._at.knobs(answer_delay_seconds=0)
+        self.harm.blows[kind] += 1
+        if kind != "deploy":
+            self.harm.hurt |= before - {program.name for program in self._at.workers.values()}
+        time.sleep(self._chance.uniform(*self._plan.apart))
+
+    def unmet(self) -> list[str]:
+        """Name the aimed blows that have missed so far."""
+        missed = [window for window in WINDOWS if not self.tally.windows[window]]
+        return missed + ["stale"] * (not self.harm.blows[BESIDE])
+
+    def _feed_well(self) -> None:
+        for _ in range(FEEDS):
+            self._feed()
+
+    def _kill_clock(self) -> None:
+        self._feed()
+        self._at.clock.kill9()
+        self._at.replace_clock()
+        self.tally.kills["clock"] += 1
+
+    def _kill_postmaster(self) -> None:
+        self._feed()
+        time.sleep(self._chance.uniform(0.1, 0.4))
+        self._at.postgres.kill9()
+        time.sleep(self._chance.uniform(0.2, 2))
+        self._at.postgres.start()
+
+    def _purge(self) -> None:
+        self._feed()
+        time.sleep(self._chance.uniform(0.1, 0.4))
+        self.harm.backends += self._at.purge()
+
+    def _deploy(self) -> None:
+        """Stop everything as a platform does, signal by signal to all, twice; nothing may be lost."""
+        self._at.proxy.heal()
+        self._feed()
+        time.sleep(1.0)
+        leaving = self._at.living()
+        self.harm.deployed += leaving
+        for program in leaving:
+            program.signal_group(signal.SIGTERM, times=2)
+        for program in leaving:
+            try:
+                status = program.wait(STOPS_WITHIN)
+            except AssertionError as late:
+                self.harm.deploy_faults.append(str(late))
+                program.kill9()
+            else:
+                # Before it has a handler the signal ends it, and there is nothing to lose yet.
+                young = status == -signal.SIGTERM and not program.records(
+                    f"{kind_of(program)}.started"
+                )
+                if status != 0 and not young:
+                    self.harm.deploy_faults.append(f"ended with {status}: {program.tail(5)}")
+        for slot in SLOTS:
+            self._at.replace_worker(slot)
+        self._at.replace_web()
+        self._at.replace_clock()
+        self.begin()
+
+    def _freeze_past_the_lease(self) -> None:
+        self._feed()
+        self._at.knobs(answer_delay_seconds=0.5)
+        worker = self._at.workers[self._chance.choice(SLOTS)]
+        for _ in moments(3):
+            if self._in_window(worker)["call"]:
+                break
+        self._freeze(worker)
+        self.harm.hurt.add(worker.name)
+        self._at.knobs(answer_delay_seconds=0)
+        time.sleep(LEASE + 1.5)
+        self._thaw(worker)
+        self.tally.pauses += 1
+
+    def _thaw_beside_a_second_epoch(self) -> None:
+        """Stop a worker in a call until policy has sent its email again, and let it go on just then."""
+        self._at.knobs(answer_delay_seconds=1.5, hold_events=EVENT_KINDS)
+        self._feed_well()
+        for _ in moments(5, 0.01):
+            for worker in self._at.workers.values():
+                if not self._resendable(self._in_window(worker)["call"]):
+                    continue
+                self._freeze(worker)
+                if emails := self._resendable(self._in_window(worker)["call"]):
+                    self._thaw_when_sent_again(worker, emails)
+                    break
+                self._thaw(worker)
+            else:
+                continue
+            break
+        self._at.knobs(answer_delay_seconds=0, hold_events=[])
+        self._at.release()
+
+    def _thaw_when_sent_again(self, worker: Program, emails: list[str]) -> None:
+        self.harm.hurt.add(worker.name)
+        self._at.knobs(answer_delay_seconds=0.1)
+        time.sleep(LEASE)
+        self._at.knobs(answer_delay_seconds=1.5)
+        for _ in moments(QUIET + LEASE + 4, 0.02):
+            if self._at.sql(
+                "SELECT 1 FROM mail_service.email_outbox WHERE id = ANY(%s::uuid[])"
+                " AND state = 'sending' AND epoch > 0",
+                emails,
+            ):
+                self.harm.blows[BESIDE] += 1
+                break
+        self._thaw(worker)
+        self.tally.pauses += 1
+        time.sleep(1.0)
+
+    def _resendable(self, emails: list[str]) -> list[str]:
+        if not emails:
+            return []
+        rows = self._at.sql(
+            "SELECT id::text FROM mail_service.email_outbox WHERE id = ANY(%s::uuid[])"
+            # Urgent, so that the second call does not wait behind all others.
+            " AND on_ambiguous = 'resend' AND epoch = 0 AND priority > 6",
+            emails,
+        )
+        return [row["id"] for row in rows]
+
+    def _window(self, **knobs: object) -> None:
+        self._feed()
+        self._at.knobs(**knobs)
+        time.sleep(self._chance.uniform(*self._plan.windows))
+        self._at.knobs(outcome=None, sending_paused=False)
+
+    def _certificate_away(self) -> None:
+        """No certificate to be had, while every cache of one is fresh from a restart."""
+        self._at.world(certificate_away=True)
+        self._at.web.kill9()
+        self._at.replace_web()
+        self.tally.kills["web"] += 1
+        self._feed()
+        time.sleep(self._plan.windows[1] + 1)
+        self._at.world(certificate_away=False)
+
+    def _in_window(self, worker: Program) -> dict[str, list[str]]:
+        try:
+            return super()._in_window(worker)
+        except psycopg.OperationalError:
+            return {window: [] for window in WINDOWS}
+
+
+def kind_of(program: Program) -> str:
+    """Give the name that the Procfile has for it."""
+    return program.name.partition("-")[0]
+
+
+def void(_: object) -> None:
+    """Give nothing."""

@@ -1,0 +1,175 @@
+"""From everything that is left after a run to its outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.campaign import auditor as campaign
+from tests.campaign.auditor import Verdict
+from tests.chaos import auditor, end_rules, evidence, report
+from tests.chaos.load import Load
+from tests.chaos.nemesis import Nemesis
+from tests.chaos.people import Forger, Operator
+from tests.chaos.stage import Stage
+from tests.journeys.programs import ROOT
+
+SETTLES_WITHIN = 90.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What kind of run; ``control`` is one without a single fault."""
+
+    emails: int
+    seed: int
+    control: bool = False
+    source: Path = ROOT
+    settles_within: float = SETTLES_WITHIN
+    mix: Mapping[str, int] = field(default_factory=dict)
+    """Other shares of the world's answers, in a hundred."""
+    first: tuple[str, ...] = ()
+    """Blows that come before all others."""
+    without: tuple[str, ...] = ()
+    """Blows that are left out of the deck."""
+    aimed_again: int = 3
+    """How often a blow that missed its window is tried again."""
+    to_the_first: tuple[str, ...] = ()
+    """End once a rule that begins with one of these is broken."""
+    keep: Path | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """The parts of one run."""
+
+    asked: Asked
+    stage: Stage
+    load: Load
+    nemesis: Nemesis
+    operator: Operator
+    forger: Forger
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found."""
+
+    verdicts: list[Verdict]
+    points: dict[str, int]
+    """How often each kind of fault was met."""
+    facts: dict[str, object]
+
+    @property
+    def violations(self) -> list[str]:
+        """Everything that broke a rule."""
+        return [f"{v.rule}: {broken}" for v in self.verdicts for broken in v.violations]
+
+    @property
+    def unmet(self) -> list[str]:
+        """Faults that were never met: a green run without them proves nothing about them."""
+        return [point for point, times in self.points.items() if not times]
+
+
+LIVE = ("S4", "S5: at most", "S6", "S8", "S9: the sweep", "S10: an", "S11: a s", "S12", "S15")
+"""Rules that hold at every moment, if the logs are read before the tables."""
+
+
+def so_far(run: Run, rules: tuple[str, ...]) -> list[Verdict]:
+    """Give those of the rules that are broken already, in the middle of a run."""
+    verdicts = [v for v in auditor.judge(collect(run)) if v.rule.startswith(LIVE)]
+    return [v for v in verdicts if v.violations and v.rule.startswith(rules)]
+
+
+def collect(run: Run) -> evidence.Found:
+    """Collect all evidence there is, the logs before the tables."""
+    stage, load = run.stage, run.load
+    stage.calls.refresh()
+    logs = {
+        "answered": list(load.answered),
+        "unanswered": list(load.unanswered),
+        "calls": list(stage.calls.rows),
+        "deliveries": stage.deliveries(),
+        "never_called": run.nemesis.tally.claimed_only,
+    }
+    clients = {
+        "submitted": list(load.submitted),
+        "stopped": list(load.stopped),
+        "payloads_taken_twice": list(load.payloads_taken_twice),
+        "forged": {sns_id: list(told) for sns_id, told in list(run.forger.told.items())},
+        "decided": list(run.operator.decided),
+        "habits": stage.habits(),
+        "hurt": run.nemesis.harm.hurt,
+    }
+    return evidence.Found(
+        campaign=campaign.collect(stage.sql, **logs), **clients, **evidence.tables(stage.sql)
+    )
+
+
+def reach(run: Run, settled: str) -> Outcome:
+    """Judge a run that came to its end."""
+    asked, stage, load, nemesis = run.asked, run.stage, run.load, run.nemesis
+    found = collect(run)
+    verdicts = [*auditor.judge(found), _calm(stage, settled), _healthy(stage, nemesis)]
+    others = Verdict("the operator and the forger met nothing they do not know")
+    for fault in [*run.operator.faults, *run.forger.faults]:
+        others.check(False, fault)
+    verdicts.append(others)
+    if asked.control:
+        verdicts.append(_nothing_went_wrong(found, load))
+    points = {} if asked.control else report.points(found, nemesis, load, stage.proxy)
+    states = Counter(row["state"] for row in found.emails)
+    attempts = Counter(row["state"] for row in found.attempts)
+    second = sum(row["epoch"] > 0 for row in found.emails)
+    facts: dict[str, object] = {
+        "requests answered 2xx": len(load.answered) + len(load.submitted) + len(load.stopped),
+        "requests repeated by the clients": load.retries,
+        "emails by state": ", ".join(f"{n} {state}" for state, n in sorted(states.items())),
+        "attempts by state": ", ".join(f"{n} {state}" for state, n in sorted(attempts.items())),
+        "ambiguous, unproved unknowns, rows of killed workers": end_rules.budget(found),
+        "emails in a second epoch": second,
+        "event deliveries tried": len(found.campaign.deliveries),
+        "backends terminated": nemesis.harm.backends,
+    }
+    return Outcome(verdicts=verdicts, points=points, facts=facts)
+
+
+def _calm(stage: Stage, settled: str) -> Verdict:
+    calm = Verdict("L1: everything came to rest")
+    calm.check(not settled, f"{settled}; states {stage.processes.states()}")
+    return calm
+
+
+def _healthy(stage: Stage, nemesis: Nemesis) -> Verdict:
+    healthy = Verdict("L7: no process ended by itself, no deploy lost anything, no log leaks")
+    for program in [*stage.living(), stage.sandbox]:
+        healthy.check(program.running, program.tail())
+    for words in [*nemesis.harm.deaths, *nemesis.harm.deploy_faults]:
+        healthy.check(False, words)
+    for program in nemesis.harm.deployed:
+        lost = [*program.records("result_not_recorded"), *program.records("calls_abandoned")]
+        healthy.check(not lost, f"{program.name}: {lost}")
+    try:
+        stage.processes.check_logs()
+    except AssertionError as fault:
+        healthy.check(False, str(fault)[:500])
+    return healthy
+
+
+def _nothing_went_wrong(found: evidence.Found, load: Load) -> Verdict:
+    control = Verdict("control: no doubt, no duplicate, no retry")
+    for email in found.emails:
+        attempts = found.of_email[email["id"]]
+        right = len(attempts) == (0 if email["state"] == "suppressed" else 1)
+        control.check(
+            right and email["state"] in {"submitted", "suppressed"},
+            f"{email['id']} is {email['state']} after {len(attempts)} attempts",
+        )
+    for row in found.campaign.deliveries:
+        # The webhook is subscribed before it is there.
+        other = row["type"] != "Notification"
+        control.check(other or (row["status"] == 200 and row["attempt"] == 1), f"{row}")
+    control.check(load.retries == 0, f"the clients repeated {load.retries} requests")
+    return control

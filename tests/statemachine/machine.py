@@ -1,0 +1,248 @@
+"""The schedule: Hypothesis picks each step and what it is given, and replays what it picked.
+
+Every rule stands here as often as it is to be likely. Hypothesis switches each of these copies on or
+off for a whole example (swarm testing), save those without which no mail would go, so that weights
+and the set of rules differ from one to the next.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize
+
+from mail_service.domain.deciding import Decision
+from tests.statemachine.postman import KINDS
+from tests.statemachine.provider import OUTCOMES
+from tests.statemachine.recovery import come_to_an_end
+from tests.statemachine.schedule import (
+    CoreAlwaysOn,
+    answered,
+    at_work,
+    claimed,
+    scheduled,
+    step,
+    there,
+    told,
+)
+from tests.statemachine.world import ADDRESSES, World
+
+OTHER_SENDER = "Other <other@example.com>"
+
+pick = st.integers(0, 9)
+worker = st.integers(0, 2)
+answers = st.lists(
+    st.one_of(
+        st.sampled_from(["accepted, no answer", "lost", "deferred"]),
+        st.sampled_from([name for name in OUTCOMES if name.startswith("held")]),
+        st.sampled_from(OUTCOMES),
+    ),
+    min_size=2,
+    max_size=5,
+)
+"""What SES answers in one example, beside accepting: few kinds, so that they meet each other."""
+
+nth_answer = st.integers(0, 5)
+recipients = st.one_of(
+    st.sampled_from([(0,), (2,), (0, 2)]),
+    st.lists(st.integers(0, len(ADDRESSES) - 1), min_size=1, max_size=4).map(tuple),
+)
+request = st.fixed_dictionaries(
+    {"to": recipients},
+    optional={
+        "on_ambiguous": st.sampled_from(["hold", "resend"]),
+        "priority": st.sampled_from([0, 5, 9]),
+        "soon": st.sampled_from([20.0, 400.0, 5000.0]),
+        "sender": st.just(OTHER_SENDER),
+    },
+)
+opening = st.tuples(request, st.integers(0, 4), nth_answer, worker, st.integers(0, len(KINDS) - 1))
+"""An email that is written, claimed, called, recorded or told about when the schedule begins."""
+
+seconds = st.one_of(
+    st.sampled_from([2.0, 10.0, 31.0]),
+    st.sampled_from([0.5, 61.0, 75.0, 901.0]),
+    st.sampled_from([31.0, 75.0, 901.0, 4000.0, 90_000.0, 260_000.0, 3_000_000.0]),
+)
+
+
+@scheduled
+class Machine(RuleBasedStateMachine):
+    """Steps of one world; its end is the world's recovery."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self._rules_strategy = CoreAlwaysOn(self)
+        self.taken: Counter[str] = Counter()
+        self._fault_before = sys.exc_info()[1]
+
+    def busy(self, worker: int) -> int:
+        """Give this worker, or the next that holds something."""
+        at_work = [n for n, w in enumerate(self.world.workers) if w.claims or w.results]
+        return at_work[worker % len(at_work)] if at_work else worker
+
+    @initialize(answers=answers, openings=st.lists(opening, min_size=3, max_size=8))
+    def begin(
+        self, answers: list[str], openings: list[tuple[dict[str, Any], int, int, int, int]]
+    ) -> None:
+        self.answers = [*answers, "accepted"]
+        for asked, so_far, nth_answer, worker, kind in openings:
+            self.world.write(**asked)
+            if so_far > 0:
+                self.world.take(worker, 1)
+            if so_far > 1:
+                self.call(pick=-1, nth_answer=nth_answer)
+            if so_far > 2:
+                self.world.record(worker)
+            if so_far > 3:
+                self.happen(pick=-1, kind=kind, by="tag", whom=0, at_once=True)
+            self.world.look()
+
+    def teardown(self) -> None:
+        if sys.exc_info()[1] is self._fault_before:  # no step has failed
+            come_to_an_end(self.world, seed=len(self.world.provider.events))
+
+    @step(core=True, often=4, at_most=10, asked=request)
+    def write(self, asked: dict[str, Any]) -> None:
+        self.world.write(**asked)
+
+    @step(at_most=3, pick=pick, changed=st.booleans())
+    def write_again(self, pick: int, changed: bool) -> None:
+        self.world.write_again(pick, changed=changed)
+
+    @step(at_most=3, address=st.integers(0, 3), key=st.integers(0, 2), changed=st.booleans())
+    def open_account(self, address: int, key: int, changed: bool) -> None:
+        self.world.open_account(address, key, changed=changed)
+
+    @step(core=True, often=3, when=there("pending"), worker=worker, limit=st.integers(1, 6))
+    def take(self, worker: int, limit: int) -> None:
+        self.world.take(worker, limit)
+
+    @step(core=True, often=2, when=there("hold"), worker=worker)
+    def take_probes(self, worker: int) -> None:
+        self.world.take_probes(worker)
+
+    @step(core=True, often=4, when=claimed, pick=pick, nth_answer=nth_answer)
+    def call(self, pick: int, nth_answer: int) -> None:
+        self.world.call(pick, self.answers[nth_answer % len(self.answers)])
+
+    @step(often=2, when=claimed, pick=pick, nth_answer=nth_answer)
+    def call_after_a_stop(self, pick: int, nth_answer: int) -> None:
+        self.world.call(pick, self.answers[nth_answer % len(self.answers)], stopped=True)
+
+    @step(core=True, often=4, when=answered, worker=worker)
+    def record(self, worker: int) -> None:
+        self.world.record(self.busy(worker))
+
+    @step(
+        core=True,
+        often=5,
+        worker=worker,
+        nth_answers=st.lists(nth_answer, min_size=1, max_size=5),
+    )
+    def send_through(self, worker: int, nth_answers: list[int]) -> None:
+        self.world.send_through(worker, [self.answers[n % len(self.answers)] for n in nth_answers])
+
+    @step(at_most=5, when=at_work, worker=worker)
+    def crash(self, worker: int) -> None:
+        self.world.crash(self.busy(worker))
+
+    @step(when=claimed, worker=worker)
+    def give_back(self, worker: int) -> None:
+        self.world.give_back(self.busy(worker))
+
+    @step(at_most=6, nth=st.integers(1, 3), fault=st.sampled_from(["before", "after", "between"]))
+    def lose_a_commit(self, nth: int, fault: str) -> None:
+        if fault == "between":
+            self.world.auditor.cut_everybody_off()
+        else:
+            self.world.commits.lose(nth, after=fault == "after")
+
+    @step(core=True, often=3, at_most=12, seconds=seconds, swept=st.booleans())
+    def advance(self, seconds: float, swept: bool) -> None:
+        self.world.advance(seconds)
+        if swept:
+            self.world.sweep()
+
+    @step(core=True, at_most=5)
+    def sweep(self) -> None:
+        self.world.sweep()
+
+    @step(at_most=2)
+    def retain(self) -> None:
+        self.world.retain()
+
+    @step(at_most=3, gone=st.booleans())
+    def deploy(self, gone: bool) -> None:
+        self.world.templates_gone = gone
+
+    @step(
+        core=True,
+        often=2,
+        when=told,
+        pick=pick,
+        kind=st.integers(0, len(KINDS) - 1),
+        by=st.sampled_from(["tag", "message id", "header"]),
+        whom=st.integers(0, 2),
+        at_once=st.booleans(),
+    )
+    def happen(self, pick: int, kind: int, by: str, whom: int, at_once: bool) -> None:
+        event = self.world.postman.happen(pick, kind, by=by, whom=whom)
+        if at_once and event is not None:
+            self.world.postman.bring(event)
+
+    @step(core=True, often=3, at_most=12, when=told, pick=pick)
+    def deliver(self, pick: int) -> None:
+        self.world.postman.deliver(pick)
+
+    @step(at_most=2, pick=pick, tagged=st.booleans())
+    def bring_a_foreign_event(self, pick: int, tagged: bool) -> None:
+        self.world.postman.foreign(pick, tagged=tagged)
+
+    @step(at_most=4, when=told, pick=pick, other=pick)
+    def bring_an_event_that_disagrees(self, pick: int, other: int) -> None:
+        self.world.postman.disagree(pick, other)
+
+    @step(at_most=2, pick=pick)
+    def bring_a_forged_request(self, pick: int) -> None:
+        self.world.postman.forged(pick)
+
+    @step(at_most=6, often=2, pick=pick)
+    def suppress(self, pick: int) -> None:
+        self.world.operator.suppress(pick)
+
+    @step(when=there("suppression"), pick=pick, consent=st.booleans())
+    def release(self, pick: int, consent: bool) -> None:
+        self.world.operator.release(pick, consent=consent)
+
+    @step(
+        core=True,
+        often=3,
+        when=there("ambiguous"),
+        pick=pick,
+        decision=st.sampled_from(Decision),
+        look=st.booleans(),
+    )
+    def resolve(self, pick: int, decision: Decision, look: bool) -> None:
+        self.world.operator.resolve(pick, decision, look=look)
+
+    @step(
+        often=2,
+        when=there("failed", "suppressed"),
+        pick=pick,
+        later=st.sampled_from([None, 1000.0]),
+    )
+    def requeue(self, pick: int, later: float | None) -> None:
+        self.world.operator.requeue(pick, later=later)
+
+    @step(at_most=4, when=there("pending"), pick=pick)
+    def cancel(self, pick: int) -> None:
+        self.world.operator.cancel(pick)
+
+    @step(at_most=4, when=there("hold"), pick=pick)
+    def clear_hold(self, pick: int) -> None:
+        self.world.operator.clear_hold(pick)

@@ -1,0 +1,120 @@
+"""What people decide: about doubt, about what failed, about mailboxes and holds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from mail_service.domain.deciding import Decision
+from mail_service.domain.suppression import ReleaseRule
+from mail_service.workflows import decide, holding, operate
+
+if TYPE_CHECKING:
+    from tests.statemachine.world import World
+
+
+class Operator:
+    """A person at the console, whose pages may be old. Signs each decision with another name."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._pages: list[tuple[UUID, UUID]] = []
+
+    def open_pages(self) -> None:
+        """Look at everything that is in doubt, to decide about it later."""
+        for row in self._world.auditor(
+            """
+            SELECT o.id, (SELECT a.id FROM mail_service.send_attempts a WHERE a.email_id = o.id
+                          ORDER BY a.number DESC LIMIT 1) AS attempt
+            FROM mail_service.email_outbox o WHERE o.state = 'ambiguous' ORDER BY o.id
+            """
+        ):
+            page = (row["id"], row["attempt"])
+            if page not in self._pages:
+                self._pages.append(page)
+
+    def resolve(self, pick: int, decision: Decision, *, look: bool = True) -> None:
+        """Decide about a doubt, on a page that was just loaded or on whatever page is open."""
+        if look:
+            self.open_pages()
+        if self._pages:
+            email, attempt = self._pages[-1 - pick % len(self._pages)]
+            by = self._world.name("person")
+            self._world.try_to(
+                lambda: decide.resolve(
+                    self._world.rt,
+                    email,
+                    decision=decision,
+                    reason="seen",
+                    attempt_id=attempt,
+                    by=by,
+                )
+            )
+
+    def requeue(self, pick: int, *, later: float | None) -> None:
+        """Send again what failed or was suppressed, perhaps with a new deadline."""
+        email = self._one_of(pick, "failed", "suppressed", "submitted")
+        if email is not None:
+            not_after = self._world.now() + timedelta(seconds=later) if later else None
+            by = self._world.name("person")
+            self._world.try_to(
+                lambda: decide.requeue(
+                    self._world.rt, email, reason="mended", not_after=not_after, by=by
+                )
+            )
+
+    def cancel(self, pick: int) -> None:
+        """Cancel what is pending."""
+        email = self._one_of(pick, "pending", "sending")
+        if email is not None:
+            by = self._world.name("person")
+            self._world.try_to(lambda: decide.cancel(self._world.rt, email, by=by))
+
+    def suppress(self, pick: int) -> None:
+        """Stop mail to somebody, rather to one of those about to be written to."""
+        claimed = [a for w in self._world.workers for c in w.claims for _, a in c.row.recipients]
+        whom = [*claimed, *claimed, *self._world.addresses]
+        self._world.try_to(
+            lambda: operate.suppress(
+                self._world.rt, address=whom[pick % len(whom)], note=None, by="person"
+            )
+        )
+
+    def release(self, pick: int, *, consent: bool) -> None:
+        """Lift a suppression; a complaint needs renewed consent."""
+        rows = self._world.auditor(
+            "SELECT id FROM mail_service.suppressions WHERE released_at IS NULL ORDER BY id"
+        )
+        if rows:
+            chosen = rows[pick % len(rows)]["id"]
+            # Noted first: the answer may be lost while the release stands.
+            self._world.auditor("INSERT INTO released VALUES (%s)", chosen)
+            self._world.try_to(
+                lambda: operate.release(
+                    self._world.rt,
+                    chosen,
+                    rule=ReleaseRule.CONSENT_RENEWED if consent else ReleaseRule.OPERATOR_ERROR,
+                    reason="asked",
+                    confirmed=consent,
+                    by="person",
+                )
+            )
+
+    def clear_hold(self, pick: int) -> None:
+        """Clear a hold by hand."""
+        rows = self._world.auditor(
+            "SELECT id FROM mail_service.holds WHERE cleared_at IS NULL ORDER BY id"
+        )
+        if rows:
+            chosen = rows[pick % len(rows)]["id"]
+            self._world.try_to(
+                lambda: holding.clear(self._world.rt, chosen, reason="mended", by="person")
+            )
+
+    def _one_of(self, pick: int, *states: str) -> UUID | None:
+        rows = self._world.auditor(
+            "SELECT id FROM mail_service.email_outbox WHERE state::text = ANY(%s) ORDER BY id",
+            list(states),
+        )
+        return rows[pick % len(rows)]["id"] if rows else None
