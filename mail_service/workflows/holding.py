@@ -35,13 +35,17 @@ def terms(rt: Runtime) -> claims.Terms:
 def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
     """Lease one email for each hold whose time has come; gives them, and when to look again.
 
-    The time is None while nothing is held.
+    The time is None while nothing is held. Where the answer to the commit was lost, the leases are
+    looked up by our own tokens, as in :func:`dispatch.take`.
     """
+    ids: list[UUID] = []
 
     def work(tx: Tx) -> tuple[list[Claimed], float | None]:
+        ids.clear()
         taken: list[Claimed] = []
         for hold in holds.due_for_a_probe(tx):
             attempt_id = rt.new_id()
+            ids.append(attempt_id)
             claimed = claims.claim_probe(
                 tx,
                 attempt_id=attempt_id,
@@ -71,7 +75,10 @@ def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
                 )
         return taken, holds.seconds_until_probe(tx)
 
-    return rt.db.transact(work)
+    def found(tx: Tx) -> tuple[list[Claimed], float | None]:
+        return claims.held_by(tx, ids), holds.seconds_until_probe(tx)
+
+    return rt.db.transact(work, found=found)
 
 
 def learn(rt: Runtime, tx: Tx, ended: Sequence[tuple[Claimed, Result]]) -> None:

@@ -48,27 +48,38 @@ def _proved_without_a_person(found: Found) -> Verdict:
     return verdict
 
 
-def budget(found: Found) -> tuple[int, int, int]:
-    """Give how many emails are ambiguous, and what may have made them so: unknowns, and killed rows."""
+def budget(found: Found) -> tuple[int, int, int, int]:
+    """Give how many emails are ambiguous, and what may have made them so.
+
+    Unproved unknowns, rows that killed workers had leased, and claims whose answer was lost.
+    """
     ambiguous = sum(email["state"] == "ambiguous" for email in found.emails)
     unknown = {tag for tag in found.calls if not found.knowable(tag)} - found.proved
     killed = {
         row["request_tag"]
         for row in found.attempts
-        if row["worker"] in found.hurt and row["state"] == "unknown"
+        if found.was_hurt(row) and row["state"] == "unknown"
     }
-    return ambiguous, len(unknown), len(killed - unknown - found.proved)
+    unlearned = {row["request_tag"] for row in found.attempts if found.never_learned(row)}
+    unlearned = {tag for tag in unlearned if found.by_tag[tag]["state"] == "unknown"} - killed
+    return ambiguous, len(unknown), len(killed - unknown - found.proved), len(unlearned)
 
 
 def _doubt_is_within_its_budget(found: Found) -> Verdict:
-    verdict = Verdict("ambiguous emails are no more than unproved unknowns and rows of the killed")
-    ambiguous, unknown, killed = budget(found)
-    verdict.check(ambiguous <= unknown + killed, f"{ambiguous} > {unknown} + {killed}")
+    verdict = Verdict(
+        "ambiguous emails are no more than unknowns, rows of the killed, answers lost"
+    )
+    ambiguous, unknown, killed, unlearned = budget(found)
+    most = unknown + killed + unlearned
+    verdict.check(ambiguous <= most, f"{ambiguous} > {unknown} + {killed} + {unlearned}")
+    verdict.check(unlearned <= found.answers_lost, f"{unlearned} > {found.answers_lost}")
     return verdict
 
 
 def _doubt_has_a_reason(found: Found) -> Verdict:
-    verdict = Verdict("an ambiguous email had an unproved unknown, or its worker was killed")
+    verdict = Verdict(
+        "an ambiguous email had an unknown, a killed worker, or a claim's answer lost"
+    )
     for email in found.emails:
         if email["state"] != "ambiguous":
             continue
@@ -76,8 +87,10 @@ def _doubt_has_a_reason(found: Found) -> Verdict:
         tag = newest["request_tag"]
         unknown = tag in found.calls and not found.knowable(tag)
         verdict.check(
-            tag not in found.proved and (unknown or newest["worker"] in found.hurt),
-            f"{email['id']}: {tag} by {newest['worker']}, {newest['error_class']},"
+            tag not in found.proved
+            and (unknown or found.was_hurt(newest) or found.never_learned(newest)),
+            f"{email['id']}: {tag} by {newest['worker']} (hurt {found.hurt.get(newest['worker'])}),"
+            f" begun {newest['begun'].timestamp()}, {newest['error_class']},"
             f" proved: {tag in found.proved}, {[c['event'] for c in found.calls.get(tag, [])]}",
         )
     return verdict

@@ -61,7 +61,7 @@ def _no_claim_after_a_suppression(found: Found) -> Verdict:
                 verdict.check(not late, f"{attempt['request_tag']} to {address}")
     for call in found.campaign.calls:
         attempt = found.by_tag.get(tag_of(call))
-        if call["event"] != "arrived" or attempt is None or attempt["worker"] in found.hurt:
+        if call["event"] != "arrived" or attempt is None or found.was_hurt(attempt):
             continue
         arrived = datetime.fromtimestamp(call["at"], UTC)
         for address in call["recipients"]:

@@ -15,6 +15,9 @@ READABLE = {200, 400, 429}
 SLOW_ANSWER_SECONDS = 1.5
 """An answer that took longer may have come when the caller had just given up."""
 
+HELD_FOR_SECONDS = 25.0
+"""How long a worker may hold a result: a call, and a database that is away or half-open."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -27,7 +30,11 @@ class Found:
     forged: dict[str, list[int]] = field(default_factory=dict)
     decided: list[Decided] = field(default_factory=list)
     habits: list[Row] = field(default_factory=list)
-    hurt: set[str] = field(default_factory=set)
+    hurt: dict[str, list[float]] = field(default_factory=dict)
+    claimed: set[str] | None = None
+    """Tags of the claims that workers logged: the others' answers were lost. None: not looked at."""
+    answers_lost: int = 0
+    """How often a drain lost its connection, and with it perhaps the answer to a claim."""
     emails: list[Row] = field(default_factory=list)
     attempts: list[Row] = field(default_factory=list)
     transitions: list[Row] = field(default_factory=list)
@@ -87,6 +94,18 @@ class Found:
         """Tags of accepted calls of which any event was answered 2xx."""
         return {self.tag_of_message[message] for message, _ in self.told}
 
+    def was_hurt(self, attempt: Row) -> bool:
+        """Whether the attempt's worker was killed or stopped while it may have held its result."""
+        begun = attempt["started_at"].timestamp()
+        return any(
+            begun <= at <= begun + HELD_FOR_SECONDS for at in self.hurt.get(attempt["worker"], ())
+        )
+
+    def never_learned(self, attempt: Row) -> bool:
+        """Whether the claim was done and its worker never knew, because the answer was lost."""
+        tag = attempt["request_tag"]
+        return self.claimed is not None and tag not in self.claimed and tag not in self.calls
+
     def accepted(self, tag: str) -> bool:
         """Whether the world took this call."""
         return any(row["event"] == "accepted" for row in self.calls.get(tag, ()))
@@ -139,7 +158,12 @@ SELECT address, was, became, released, pg_xact_commit_timestamp(xid::text::bigin
 FROM campaign.suppressions ORDER BY at
 """
 _HOLDS = """
-SELECT scope::text, opened_at, cleared_at, probes FROM mail_service.holds
+SELECT h.id::text, h.scope::text, h.cleared_at,
+       ARRAY(SELECT n.probe::text FROM campaign.holds n
+             WHERE n.hold_id = h.id AND n.probe IS NOT NULL) AS probes,
+       (SELECT pg_xact_commit_timestamp(n.xid::text::bigint::text::xid) FROM campaign.holds n
+        WHERE n.hold_id = h.id AND n.opened) AS opened_at
+FROM mail_service.holds h
 """
 
 

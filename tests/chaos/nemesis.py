@@ -8,9 +8,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import psycopg
 
@@ -18,6 +16,7 @@ from mail_service.sandbox.knobs import EVENT_KINDS
 from tests.campaign.nemesis import WINDOWS
 from tests.campaign.nemesis import Nemesis as Campaign
 from tests.campaign.stage import moments
+from tests.chaos.harm import Harm
 from tests.chaos.plan import Plan
 from tests.chaos.stage import LEASE, SETTINGS, SLOTS, Stage
 from tests.journeys.programs import Program
@@ -28,20 +27,6 @@ FEEDS = 2
 """Shares of work that an aimed blow is fed, for its victim to be busy."""
 
 BESIDE = "a stale worker beside a second epoch"
-
-
-@dataclass
-class Harm:
-    """What the blows did besides the kills, and to whom."""
-
-    blows: Counter[str] = field(default_factory=Counter)
-    hurt: set[str] = field(default_factory=set)
-    """Workers that were killed or stopped: only theirs may be the doubt without a reason."""
-    deaths: list[str] = field(default_factory=list)
-    """Last words of processes that ended by themselves."""
-    deploy_faults: list[str] = field(default_factory=list)
-    deployed: list[Program] = field(default_factory=list)
-    backends: int = 0
 
 
 class Nemesis(Campaign):
@@ -92,7 +77,8 @@ class Nemesis(Campaign):
             self._at.knobs(answer_delay_seconds=0)
         self.harm.blows[kind] += 1
         if kind != "deploy":
-            self.harm.hurt |= before - {program.name for program in self._at.workers.values()}
+            for name in before - {program.name for program in self._at.workers.values()}:
+                self.harm.hurts(name)
         time.sleep(self._chance.uniform(*self._plan.apart))
 
     def unmet(self) -> list[str]:
@@ -158,7 +144,7 @@ class Nemesis(Campaign):
             if self._in_window(worker)["call"]:
                 break
         self._freeze(worker)
-        self.harm.hurt.add(worker.name)
+        self.harm.hurts(worker.name)
         self._at.knobs(answer_delay_seconds=0)
         time.sleep(LEASE + 1.5)
         self._thaw(worker)
@@ -184,7 +170,7 @@ class Nemesis(Campaign):
         self._at.release()
 
     def _thaw_when_sent_again(self, worker: Program, emails: list[str]) -> None:
-        self.harm.hurt.add(worker.name)
+        self.harm.hurts(worker.name)
         self._at.knobs(answer_delay_seconds=0.1)
         time.sleep(LEASE)
         self._at.knobs(answer_delay_seconds=1.5)
@@ -213,8 +199,14 @@ class Nemesis(Campaign):
 
     def _window(self, **knobs: object) -> None:
         self._feed()
+        self._at.calls.refresh()
+        before = len(self._at.calls.rows)
         self._at.knobs(**knobs)
         time.sleep(self._chance.uniform(*self._plan.windows))
+        for _ in moments(6, 0.1):  # a window that no call met would be none
+            self._at.calls.refresh()
+            if len(self._at.calls.rows) > before:
+                break
         self._at.knobs(outcome=None, sending_paused=False)
 
     def _certificate_away(self) -> None:

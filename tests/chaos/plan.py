@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tests.campaign.nemesis import WINDOWS
 from tests.chaos.proxy import Faults
 
+KEPT = 12
+"""Shares that are kept for blows that missed their window and are tried again."""
+
 KILLS = (*WINDOWS, "worker", "worker", "worker", "web", "web child", "clock")
 
 
@@ -35,7 +38,7 @@ class Plan:
         small = emails < 1000
         share = 3.0 if small else 1.0
         return cls(
-            kills=max(9, emails // 49),
+            kills=max(7, emails // 49),
             postmaster=max(1, emails // 3000),
             purges=max(1, emails // 900),
             deploys=1 if small else 2,
@@ -44,7 +47,7 @@ class Plan:
             truncates=max(1, emails // 900),
             outages=max(1, emails // 4000),
             certificates=1,
-            windows=(1.5, 2.5) if small else (5, 12),
+            windows=(1.0, 2.0) if small else (5, 12),
             apart=(0.1, 0.4) if small else (0.5, 2.0),
             faults=Faults(
                 late=0.02,
@@ -62,7 +65,7 @@ class Plan:
         """Into how many shares the load is cut: one for each blow, and more for those that aim."""
         deck = self.deck(random.Random(0))
         aimed = sum(kind in {*WINDOWS, "stale"} for kind in deck)
-        return len(deck) + 2 * aimed + 3
+        return len(deck) + 2 * aimed + KEPT
 
     def deck(self, chance: random.Random) -> list[str]:
         """Give the blows in their order. Every kind of kill comes before any comes twice."""

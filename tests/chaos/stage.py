@@ -40,14 +40,16 @@ SKEW = Path(__file__).parent / "skew"
 AHEAD = ("0", "900", "-900")
 LEASE = float(SETTINGS["LEASE_SECONDS"])
 
-# What no column tells: who claimed and when the statement began, and which transaction suppressed
-# whom. Written in the transactions themselves, by triggers that the product knows nothing of.
+# What no column tells: who claimed and when the statement began, which transaction suppressed whom or
+# opened a hold, and which calls were its probes. Written in the transactions themselves, by triggers
+# that the product knows nothing of.
 _NOTES = f"""
 CREATE SCHEMA campaign;
 GRANT USAGE ON SCHEMA campaign TO {ROLE};
 CREATE TABLE campaign.claims (attempt_id uuid PRIMARY KEY, worker text, begun timestamptz);
 CREATE TABLE campaign.suppressions
     (address text, was text, became text, released boolean, xid xid8, at timestamptz);
+CREATE TABLE campaign.holds (hold_id uuid, probe uuid, opened boolean, xid xid8);
 CREATE FUNCTION campaign.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO campaign.claims
@@ -61,6 +63,14 @@ BEGIN
             NEW.released_at IS NOT NULL, pg_current_xact_id(), clock_timestamp());
     RETURN COALESCE(NEW, OLD);
 END $$;
+CREATE FUNCTION campaign.note_hold() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    INSERT INTO campaign.holds
+    VALUES (NEW.id, NEW.probe_attempt_id, TG_OP = 'INSERT', pg_current_xact_id());
+    RETURN NEW;
+END $$;
+CREATE TRIGGER campaign_note AFTER INSERT OR UPDATE ON mail_service.holds
+    FOR EACH ROW EXECUTE FUNCTION campaign.note_hold();
 CREATE TRIGGER campaign_note AFTER INSERT ON mail_service.send_attempts
     FOR EACH ROW EXECUTE FUNCTION campaign.note();
 CREATE TRIGGER campaign_note AFTER INSERT OR UPDATE OR DELETE ON mail_service.suppressions

@@ -87,7 +87,7 @@ SUPPRESSED: dict[str, Any] = {
     "released": False,
     "at": T0,
 }
-HOLD: dict[str, Any] = {"scope": "account", "opened_at": T0, "cleared_at": None, "probes": 0}
+HOLD: dict[str, Any] = {"scope": "account", "opened_at": T0, "cleared_at": None, "probes": []}
 
 
 def good() -> Found:
@@ -152,7 +152,11 @@ def test_doubt_with_a_reason_breaks_no_rule() -> None:
     assert broken(doubtful(good(), *hung)) == set()
     answered = [*hung[:2], wire("answered", "message-1", 1.1)]
     assert broken(doubtful(good(), *answered)) != set()
-    assert broken(replace(doubtful(good(), *answered), hurt={"worker-1"})) == set()
+    assert (
+        broken(replace(doubtful(good(), *answered), hurt={"worker-1": [T0.timestamp() + 3]}))
+        == set()
+    )
+    assert broken(replace(doubtful(good(), *answered), hurt={"worker-1": [T0.timestamp() + 99]}))
 
 
 def row(field: str, *rows: Any) -> Callable[[Found], Found]:

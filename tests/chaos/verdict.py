@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.campaign import auditor as campaign
@@ -111,7 +111,15 @@ def collect(run: Run) -> evidence.Found:
 def reach(run: Run, settled: str) -> Outcome:
     """Judge a run that came to its end."""
     asked, stage, load, nemesis = run.asked, run.stage, run.load, run.nemesis
-    found = collect(run)
+    found = replace(
+        collect(run),
+        claimed=_claimed(stage),
+        answers_lost=sum(
+            times for (name, _), times in stage.proxy.by_client.items() if "drain" in name
+        )
+        + nemesis.harm.backends
+        + nemesis.harm.blows["postmaster"] * len(stage.workers),
+    )
     verdicts = [*auditor.judge(found), _calm(stage, settled), _healthy(stage, nemesis)]
     others = Verdict("the operator and the forger met nothing they do not know")
     for fault in [*run.operator.faults, *run.forger.faults]:
@@ -128,12 +136,20 @@ def reach(run: Run, settled: str) -> Outcome:
         "requests repeated by the clients": load.retries,
         "emails by state": ", ".join(f"{n} {state}" for state, n in sorted(states.items())),
         "attempts by state": ", ".join(f"{n} {state}" for state, n in sorted(attempts.items())),
-        "ambiguous, unproved unknowns, rows of killed workers": end_rules.budget(found),
+        "ambiguous; unknowns, rows of the killed, answers lost": end_rules.budget(found),
         "emails in a second epoch": second,
         "event deliveries tried": len(found.campaign.deliveries),
         "backends terminated": nemesis.harm.backends,
     }
     return Outcome(verdicts=verdicts, points=points, facts=facts)
+
+
+def _claimed(stage: Stage) -> set[str]:
+    workers = [p for p in stage.processes.programs if p.name.startswith("worker")]
+    logged = [
+        row for p in workers for what in ("email.claimed", "hold.probed") for row in p.records(what)
+    ]
+    return {row["attempt_id"] for row in logged}
 
 
 def _calm(stage: Stage, settled: str) -> Verdict:

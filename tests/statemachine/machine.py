@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from mail_service.domain.deciding import Decision
+from tests.statemachine.drawn import answers, nth_answer, opening, pick, request, seconds, worker
 from tests.statemachine.postman import KINDS
-from tests.statemachine.provider import OUTCOMES
 from tests.statemachine.recovery import come_to_an_end
 from tests.statemachine.schedule import (
     CoreAlwaysOn,
@@ -28,45 +28,7 @@ from tests.statemachine.schedule import (
     there,
     told,
 )
-from tests.statemachine.world import ADDRESSES, World
-
-OTHER_SENDER = "Other <other@example.com>"
-
-pick = st.integers(0, 9)
-worker = st.integers(0, 2)
-answers = st.lists(
-    st.one_of(
-        st.sampled_from(["accepted, no answer", "lost", "deferred"]),
-        st.sampled_from([name for name in OUTCOMES if name.startswith("held")]),
-        st.sampled_from(OUTCOMES),
-    ),
-    min_size=2,
-    max_size=5,
-)
-"""What SES answers in one example, beside accepting: few kinds, so that they meet each other."""
-
-nth_answer = st.integers(0, 5)
-recipients = st.one_of(
-    st.sampled_from([(0,), (2,), (0, 2)]),
-    st.lists(st.integers(0, len(ADDRESSES) - 1), min_size=1, max_size=4).map(tuple),
-)
-request = st.fixed_dictionaries(
-    {"to": recipients},
-    optional={
-        "on_ambiguous": st.sampled_from(["hold", "resend"]),
-        "priority": st.sampled_from([0, 5, 9]),
-        "soon": st.sampled_from([20.0, 400.0, 5000.0]),
-        "sender": st.just(OTHER_SENDER),
-    },
-)
-opening = st.tuples(request, st.integers(0, 4), nth_answer, worker, st.integers(0, len(KINDS) - 1))
-"""An email that is written, claimed, called, recorded or told about when the schedule begins."""
-
-seconds = st.one_of(
-    st.sampled_from([2.0, 10.0, 31.0]),
-    st.sampled_from([0.5, 61.0, 75.0, 901.0]),
-    st.sampled_from([31.0, 75.0, 901.0, 4000.0, 90_000.0, 260_000.0, 3_000_000.0]),
-)
+from tests.statemachine.world import World
 
 
 @scheduled
@@ -82,25 +44,44 @@ class Machine(RuleBasedStateMachine):
 
     def busy(self, worker: int) -> int:
         """Give this worker, or the next that holds something."""
-        at_work = [n for n, w in enumerate(self.world.workers) if w.claims or w.results]
+        at_work = [
+            n for n, w in enumerate(self.world.workers) if (w.claims or w.results) and not w.paused
+        ]
         return at_work[worker % len(at_work)] if at_work else worker
 
-    @initialize(answers=answers, openings=st.lists(opening, min_size=3, max_size=8))
+    @initialize(
+        paused=st.booleans(),
+        resent=st.integers(0, 3),
+        answers=answers,
+        openings=st.lists(opening, min_size=3, max_size=8),
+    )
     def begin(
-        self, answers: list[str], openings: list[tuple[dict[str, Any], int, int, int, int]]
+        self,
+        paused: bool,
+        resent: int,
+        answers: list[str],
+        openings: list[tuple[dict[str, Any], int, int, int, int]],
     ) -> None:
         self.answers = [*answers, "accepted"]
-        for asked, so_far, nth_answer, worker, kind in openings:
+        for asked, so_far, nth, who, kind in openings:
             self.world.write(**asked)
             if so_far > 0:
-                self.world.take(worker, 1)
+                self.world.take(who, 1)
             if so_far > 1:
-                self.call(pick=-1, nth_answer=nth_answer)
+                self.call(pick=-1, nth_answer=nth, waited=0)
             if so_far > 2:
-                self.world.record(worker)
+                self.world.record(who)
             if so_far > 3:
                 self.happen(pick=-1, kind=kind, by="tag", whom=0, at_once=True)
             self.world.look()
+        self.world.workers[2].paused = paused
+        if resent:  # begin with doubts that were decided, while the late answer may still come
+            self.world.advance(self.world.rt.settings.lease_seconds + 15)
+            self.world.sweep()
+            self.world.look()
+        for nth in range(resent):
+            self.world.operator.resolve(nth, Decision.RESEND)
+        self.world.look()
 
     def teardown(self) -> None:
         if sys.exc_info()[1] is self._fault_before:  # no step has failed
@@ -126,8 +107,16 @@ class Machine(RuleBasedStateMachine):
     def take_probes(self, worker: int) -> None:
         self.world.take_probes(worker)
 
-    @step(core=True, often=4, when=claimed, pick=pick, nth_answer=nth_answer)
-    def call(self, pick: int, nth_answer: int) -> None:
+    @step(
+        core=True,
+        often=4,
+        when=claimed,
+        pick=pick,
+        nth_answer=nth_answer,
+        waited=st.sampled_from([0.0, 0.0, 2.0]),
+    )
+    def call(self, pick: int, nth_answer: int, waited: float) -> None:
+        self.world.advance(waited)
         self.world.call(pick, self.answers[nth_answer % len(self.answers)])
 
     @step(often=2, when=claimed, pick=pick, nth_answer=nth_answer)
@@ -146,6 +135,10 @@ class Machine(RuleBasedStateMachine):
     )
     def send_through(self, worker: int, nth_answers: list[int]) -> None:
         self.world.send_through(worker, [self.answers[n % len(self.answers)] for n in nth_answers])
+
+    @step(often=2, at_most=6, who=worker, paused=st.booleans())
+    def pause(self, who: int, paused: bool) -> None:
+        self.world.workers[who].paused = paused
 
     @step(at_most=5, when=at_work, worker=worker)
     def crash(self, worker: int) -> None:
@@ -211,7 +204,7 @@ class Machine(RuleBasedStateMachine):
     def bring_a_forged_request(self, pick: int) -> None:
         self.world.postman.forged(pick)
 
-    @step(at_most=6, often=2, pick=pick)
+    @step(core=True, at_most=5, often=2, pick=pick)
     def suppress(self, pick: int) -> None:
         self.world.operator.suppress(pick)
 

@@ -35,11 +35,11 @@ class Operator:
                 self._pages.append(page)
 
     def resolve(self, pick: int, decision: Decision, *, look: bool = True) -> None:
-        """Decide about a doubt, on a page that was just loaded or on whatever page is open."""
-        if look:
-            self.open_pages()
+        """Decide about a doubt, on a page that was just loaded or on one that was left open."""
+        self.open_pages()
         if self._pages:
-            email, attempt = self._pages[-1 - pick % len(self._pages)]
+            places = -1 - pick if look else pick
+            email, attempt = self._pages[places % len(self._pages)]
             by = self._world.name("person")
             self._world.try_to(
                 lambda: decide.resolve(

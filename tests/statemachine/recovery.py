@@ -66,6 +66,8 @@ def heal(world: World) -> None:
     """End every fault, and let the house do its work until nothing is left to do."""
     world.commits.heal()
     world.templates_gone = False
+    for worker in world.workers:
+        worker.paused = False
     for who, worker in enumerate(world.workers):
         world.record(who)
         for _ in range(len(worker.claims)):

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.statemachine.machine import request
+from tests.statemachine.drawn import request
 from tests.statemachine.postman import KINDS
 from tests.statemachine.provider import OUTCOMES
 from tests.statemachine.recovery import come_to_an_end

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from mail_service.domain.outcomes import Held, Refused, Released
-from mail_service.errors import Conflict, InvalidFields, NotFound, Unavailable
+from mail_service.errors import RequestRefused, Unavailable
 from mail_service.runtime import Runtime
 from mail_service.workflows import (
     dispatch,
@@ -48,6 +48,8 @@ class Worker:
 
     claims: list[Claim] = field(default_factory=list)
     results: list[Ended] = field(default_factory=list)
+    paused: bool = False
+    """Stopped by its platform with what it holds; it goes on later as if nothing had been."""
 
 
 class World:
@@ -74,7 +76,7 @@ class World:
         """Do it as an edge of the product would: a refusal or a fault is an answer, not an accident."""
         try:
             return do()
-        except (Conflict, InvalidFields, NotFound, Unavailable):
+        except (RequestRefused, Unavailable):
             return None
 
     def look(self) -> None:
@@ -83,14 +85,14 @@ class World:
         odd = HONEST_PROVIDER_NEVER & set(self.log.alarms)
         if self.provider.contradicted:
             odd -= {"accepted_after_refusal"}
+        if "ambiguous" in self.auditor.there:
+            self.operator.open_pages()
         assert not odd, f"alarms that an honest provider never causes: {odd}"
 
     def name(self, kind: str) -> str:
         """Give a name that was not there before."""
         self._serial += 1
         return f"{kind}-{self._serial}"
-
-    # Callers
 
     def write(self, to: tuple[int, ...], *, soon: float | None = None, **request: Any) -> None:
         """Ask for one email under a new key; it may have to be gone soon."""
@@ -148,18 +150,22 @@ class World:
 
     def take(self, who: int, limit: int) -> None:
         """Claim what is due."""
+        if self.workers[who].paused:
+            return
         claims = self.try_to(lambda: dispatch.take(self.rt, limit))
         self.workers[who].claims += claims or []
 
     def take_probes(self, who: int) -> None:
         """Claim one email for each hold that may be probed."""
+        if self.workers[who].paused:
+            return
         taken = self.try_to(lambda: dispatch.take_probes(self.rt))
         self.workers[who].claims += taken[0] if taken else []
         self.auditor.note_probes()
 
     def call(self, pick: int, outcome: str, *, stopped: bool = False) -> None:
         """Make one call that some worker has claimed; it may be stopped just before it."""
-        held = [(w, claim) for w in self.workers for claim in w.claims]
+        held = [(w, claim) for w in self.workers if not w.paused for claim in w.claims]
         if not held:
             return
         worker, claim = held[pick % len(held)]
@@ -187,7 +193,7 @@ class World:
     def record(self, who: int) -> None:
         """Write what came of the worker's calls; it keeps what could not be written."""
         worker = self.workers[who]
-        if worker.results:
+        if worker.results and not worker.paused:
             left = self.try_to(lambda: dispatch.record(self.rt, worker.results))
             worker.results = worker.results if left is None else left
 
@@ -198,19 +204,20 @@ class World:
     def give_back(self, who: int) -> None:
         """Stop a worker in good order: what it has not called is released."""
         worker = self.workers[who]
+        if worker.paused:
+            return
         worker.results += [Ended(row=c.row, result=Released()) for c in worker.claims]
         worker.claims = []
         self.record(who)
 
     def send_through(self, who: int, outcomes: list[str]) -> None:
         """Take, call and record in one go."""
+        worker = self.workers[who]
         self.take(who, len(outcomes))
         for outcome in outcomes:
-            if self.workers[who].claims:
-                mine = [c for w in self.workers for c in w.claims].index(
-                    self.workers[who].claims[0]
-                )
-                self.call(mine, outcome)
+            held = [c for w in self.workers if not w.paused for c in w.claims]
+            if worker.claims and not worker.paused:
+                self.call(held.index(worker.claims[0]), outcome)
         self.record(who)
 
     # Time and what runs by it
