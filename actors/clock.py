@@ -14,7 +14,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from actors import broker as brokers
 from actors.stopping import StopSignal, last_resort
-from mail_service import logs
+from mail_service import logs, wiring
 from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
 from mail_service.workflows import journal
@@ -29,6 +29,7 @@ def main() -> int:
     """Run until signalled; gives the exit status."""
     try:
         settings = Settings.from_env(os.environ, Process.CLOCK)
+        wiring.refuse_to_forget(settings)
     except SettingsError as problem:
         print(problem, file=sys.stderr)  # noqa: T201 - before there is a log
         return 1

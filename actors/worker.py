@@ -18,7 +18,7 @@ from actors.stopping import StopSignal, last_resort
 from mail_service import logs, wiring
 from mail_service.errors import SettingsError
 from mail_service.settings import Process
-from mail_service.workflows import journal, observe
+from mail_service.workflows import journal
 
 STOPS_WITHIN_SECONDS = 23.5
 
@@ -30,17 +30,12 @@ def main() -> int:
         logs.configure(settings.log_level, process="worker")
         db = wiring.database(settings, Process.WORKER)
         runtime = wiring.runtime(settings, Process.WORKER, db)
+        wiring.refuse_to_forget(settings)
     except SettingsError as problem:
         print(problem, file=sys.stderr)  # noqa: T201 - before there is a log
         return 1
     stop = StopSignal()
     db.open()
-    try:
-        observe.refuse_to_forget(runtime)
-    except SettingsError as problem:
-        print(problem, file=sys.stderr)  # noqa: T201 - whoever starts it reads stderr first
-        db.close()
-        return 1
     drain = Drain(runtime, wiring.line(settings))
     broker = brokers.build(
         settings.database_url.get_secret_value(), connections=brokers.WORKER_CONNECTIONS

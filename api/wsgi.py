@@ -70,6 +70,7 @@ def _build() -> Web:
     try:
         settings = wiring.settings_for(os.environ, Process.WEB)
         logs.configure(settings.log_level, process="web")
+        wiring.refuse_to_forget(settings)
         return Web(settings)
     except SettingsError as bad:
         _cant_start(str(bad))

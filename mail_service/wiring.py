@@ -18,6 +18,7 @@ from mail_service.gateways.subscriptions import SubscriptionConfirmer, sns_clien
 from mail_service.ports import OutgoingEmail, SendingQuota
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
+from mail_service.store import schema
 from mail_service.store.database import Database, Transactions
 from mail_service.store.line import Line
 
@@ -82,6 +83,13 @@ def settings_for(environ: Mapping[str, str], process: Process) -> Settings:
     if problems or settings is None:
         raise SettingsError(problems)
     return settings
+
+
+def refuse_to_forget(settings: Settings) -> None:
+    """Raise SettingsError where the database may forget commits. One that is away passes."""
+    problem = schema.durability_problem(settings.database_url.get_secret_value())
+    if problem is not None:
+        raise SettingsError({"DATABASE_URL": problem})
 
 
 def templates(directory: Path | None) -> Catalogue:

@@ -8,6 +8,7 @@ import typer
 from actors import broker as brokers
 from actors import clock as clock_process
 from actors import worker as worker_process
+from mail_service import wiring
 from mail_service.errors import Unavailable
 from mail_service.settings import Process, Settings
 from mail_service.store import schema
@@ -16,6 +17,7 @@ from mail_service.store import schema
 def migrate() -> None:
     """Bring the database to the newest schema, and create the broker's. Safe to run at any time."""
     settings = Settings.from_env(os.environ, Process.RELEASE)
+    wiring.refuse_to_forget(settings)
     url = settings.database_url.get_secret_value()
     try:
         before, after = schema.migrate(url)

@@ -9,10 +9,12 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from psycopg.rows import TupleRow
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.pool import NullPool
 
-from mail_service.store.database import Tx, conninfo
+from mail_service.store.database import TRANSACTION_SECONDS, Tx, conninfo
+from mail_service.store.deadlines import Deadlines
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 
@@ -69,13 +71,32 @@ def _current(connection: Connection) -> str | None:
     return revision
 
 
-def durability_problem(tx: Tx) -> str | None:
-    """Say what makes a commit forgettable here; None when a commit is a commit."""
-    if tx.value(str, "SHOW fsync") != "on":
-        return "fsync is off on this server: a crash would forget what was answered 2xx"
-    if tx.value(str, "SHOW synchronous_commit") == "off":
-        return "synchronous_commit is off for this role: a crash would forget commits"
+def durability_problem(url: str) -> str | None:
+    """Say what makes a commit forgettable there; None when a commit is a commit, or nobody answers.
+
+    For process entries, on a connection of its own: there may be no schema yet. A server that is away
+    is no reason not to start.
+    """
+    deadlines = Deadlines(TRANSACTION_SECONDS)
+    try:
+        with (
+            psycopg.connect(conninfo(url, "mail-service start")) as connection,
+            deadlines.watch(connection),
+        ):
+            if _shown(connection, "fsync") != "on":
+                return "fsync is off on this server: a crash would forget what was answered 2xx"
+            if _shown(connection, "synchronous_commit") == "off":
+                return "synchronous_commit is off for this role: a crash would forget commits"
+    except psycopg.OperationalError:
+        return None
+    finally:
+        deadlines.stop()
     return None
+
+
+def _shown(connection: psycopg.Connection[TupleRow], name: str) -> str:
+    row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()
+    return "" if row is None else str(row[0])
 
 
 def version(tx: Tx) -> str | None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from mail_service.domain.address import keyed_hash, match_key
 from mail_service.domain.events import EventStatus
 from mail_service.domain.suppression import SuppressionReason
-from mail_service.errors import InvalidFields, NotFound, SettingsError, Unavailable
+from mail_service.errors import InvalidFields, NotFound
 from mail_service.runtime import Runtime
 from mail_service.store import (
     accounts,
@@ -160,20 +160,6 @@ def figures(rt: Runtime) -> Figures:
             holds=stats.open_holds(tx),
             retries_last_hour=stats.retries(tx),
         )
-
-
-def refuse_to_forget(rt: Runtime) -> None:
-    """Raise SettingsError where the database may forget commits; a database that is away passes.
-
-    For process entries: it will be seen again when it is back, by the readiness of the schema.
-    """
-    try:
-        with rt.db.transaction() as tx:
-            problem = schema.durability_problem(tx)
-    except Unavailable:
-        return
-    if problem is not None:
-        raise SettingsError({"DATABASE_URL": problem})
 
 
 def readiness(rt: Runtime) -> Readiness:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
@@ -90,3 +91,31 @@ def test_every_missing_setting_is_named(processes: Processes) -> None:
             assert [missing for missing in MISSING[name] if missing not in text] == [], text
     finally:
         processes.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("fsync", "off"), ("synchronous_commit", "off")], ids=["fsync", "commit"]
+)
+def test_no_process_starts_on_a_database_that_may_forget_what_it_committed(
+    name: str, value: str, tmp_path: Path
+) -> None:
+    with EmbeddedPostgres(settings={name: value}) as forgetful:
+        processes = Processes(
+            url=forgetful.url(),
+            sandbox_url="http://127.0.0.1:9",
+            directory=tmp_path,
+            marker=forgetful.run.marker,
+        )
+        try:
+            for program in [
+                processes.start(process) for process in ("release", "web", "worker", "clock")
+            ]:
+                text = ended(program)
+                assert "DATABASE_URL" in text
+                assert name in text
+                assert "Traceback" not in text
+            with psycopg.connect(forgetful.url()) as database:
+                there = database.execute("SELECT to_regnamespace('mail_service')").fetchone()
+            assert there == (None,), "it was refused before anything was made"
+        finally:
+            processes.stop()
