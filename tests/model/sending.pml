@@ -2,7 +2,7 @@
  * One email, its attempts, and everybody who may touch them, in any order: docs/model.md.
  *
  * Each alternative of a `do` is one d_step: one transaction, one answer of SES, or one accident.
- * PROMISE(id, condition) is checked where it stands; ids are those of docs/promises.md.
+ * PROMISE(id, condition) is checked where it stands; ids are those of docs/reliability.md.
  * M_… is a mutant: the model with one mistake in it, which must be caught (variants.py).
  */
 
