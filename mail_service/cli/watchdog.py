@@ -21,6 +21,7 @@ MARKER = "MAIL_SERVICE_RUN"
 """Environment variable that every process of a run carries, with the run's directory as value."""
 
 _PATIENCE = 10.0
+_QUIET_LOOKS = 15
 _PROC = Path("/proc")
 
 
@@ -55,12 +56,16 @@ def _kill_processes(directory: Path, groups: list[int], deadline: float) -> None
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGKILL)
         return
-    # Again until none is left: one may have been starting another while we looked. PostgreSQL is
-    # spared, because killed it would leave its shared memory behind.
-    while (found := _marked(directory)) and time.monotonic() < deadline:
+    # Again until none is left: one may have been starting another while we looked, and in the middle
+    # of exec a process has no environment to be seen, so one look that finds nothing proves little.
+    # PostgreSQL is spared, because killed it would leave its shared memory behind.
+    quiet = 0
+    while quiet < _QUIET_LOOKS and time.monotonic() < deadline:
+        found = _marked(directory)
         for pid in found:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
+        quiet = 0 if found else quiet + 1
         time.sleep(0.01)
 
 

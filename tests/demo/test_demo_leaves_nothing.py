@@ -51,7 +51,11 @@ def test_kill_9_while_it_starts_leaves_nothing(start: Start, step: str) -> None:
     marks = [leftovers.variable_of(process, "MAIL_SERVICE_RUN") for process in demo.family]
     demo.process.kill()
     demo.process.wait()
-    assert leftovers.until(lambda: all(leftovers.gone(process) for process in demo.family))
+    assert leftovers.until(lambda: all(leftovers.gone(process) for process in demo.family)), [
+        (process, leftovers.variable_of(process, "MAIL_SERVICE_RUN"))
+        for process in demo.family
+        if not leftovers.gone(process)
+    ]
     for mark in filter(None, marks):
         assert not os.path.exists(mark)  # noqa: PTH110
 
