@@ -125,6 +125,9 @@ class Drain:
         if not self._unrecorded or now < self._record_at:
             return
         try:
+            if not all(isinstance(ended.result, Accepted) for ended in self._unrecorded):
+                # These may open a hold, whose first probe must not wait for a poll.
+                self._probe_at = min(self._probe_at, now + HELD_ROW_SECONDS)
             self._unrecorded = dispatch.record(self._rt, self._unrecorded)
             self._record_at = now + BUSY_ROW_SECONDS if self._unrecorded else 0.0
         except Unavailable as away:

@@ -18,6 +18,9 @@ from mail_service.domain.sending import back_off
 UNKNOWNS_THAT_HOLD = 5
 """This many unknown outcomes in a row without an acceptance: the endpoint is down, not unlucky."""
 
+UNKNOWN_OUTCOMES = "unknown_outcomes"
+"""Why the endpoint is held then."""
+
 WIDEST_FIRST = (
     HoldScope.ENDPOINT,
     HoldScope.ACCOUNT,
@@ -29,6 +32,12 @@ WIDEST_FIRST = (
 
 DAILY_QUOTA_SECONDS = 60.0
 """The least time between probes of a used-up daily quota (AWS advises minutes)."""
+
+PROBES_APART_SECONDS = 60.0
+"""The most between other probes: a refusal costs nothing, and what is mended must be noticed soon."""
+
+DOUBTFUL_PROBES_APART_SECONDS = 300.0
+"""The same where answers tell nothing, because each such probe leaves an email on the desk."""
 
 
 class ProbeEnd(StrEnum):
@@ -57,9 +66,15 @@ def subject_of(
 
 
 def probe_wait(probes: int, error_class: str, *, base: float, cap: float) -> float:
-    """Give the time until the next probe after so many of them, in seconds."""
-    wait = back_off(probes + 1, base=base, cap=cap, jitter=1.0)
-    return max(DAILY_QUOTA_SECONDS, wait) if error_class == "daily_quota" else wait
+    """Give the time until the next probe after so many of them, in seconds.
+
+    What somebody can mend is looked at often. A used-up daily quota is not, and less and less often.
+    """
+    if error_class == "daily_quota":
+        return max(DAILY_QUOTA_SECONDS, back_off(probes + 1, base=base, cap=cap, jitter=1.0))
+    doubtful = error_class == UNKNOWN_OUTCOMES
+    apart = DOUBTFUL_PROBES_APART_SECONDS if doubtful else PROBES_APART_SECONDS
+    return back_off(probes + 1, base=base, cap=min(cap, max(base, apart)), jitter=1.0)
 
 
 def probe_end(scope: HoldScope, subject: str, result: Result, held_subject: str) -> ProbeEnd:

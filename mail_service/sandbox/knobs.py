@@ -30,6 +30,7 @@ class Knobs(BaseModel):
     answer_delay_seconds: float = Field(default=0, ge=0)
     slow_seconds: float = Field(default=2, ge=0)
     outcome: str | None = None
+    sender_outcomes: Mapping[str, str] = Field(default_factory=dict[str, str])
 
     event_delay_seconds: float = Field(default=0, ge=0)
     repeat_events: int = Field(default=1, ge=1, le=100)
@@ -59,10 +60,21 @@ class Knobs(BaseModel):
             raise ValueError(f"must be one of: {', '.join(BEHAVIOURS)}")
         return value
 
+    @field_validator("sender_outcomes")
+    @classmethod
+    def _known_behaviours(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for name in value.values():
+            cls._known_behaviour(name)
+        return {sender.lower(): name for sender, name in value.items()}
+
     @field_validator("hold_local_parts")
     @classmethod
     def _lower(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(part.lower() for part in value)
+
+    def outcome_for(self, sender: str) -> str | None:
+        """The behaviour that is forced on a sender's mail, if one is."""
+        return self.sender_outcomes.get(sender.lower(), self.outcome)
 
 
 class KnobBoard:

@@ -109,8 +109,9 @@ class Sender:
     def _behaviour(self, draft: Draft, knobs: Knobs) -> Behaviour:
         """The first behaviour that decides the call, else that of the first recipient."""
         found: list[Behaviour] = []
+        forced = knobs.outcome_for(draft.source_address)
         for address in draft.recipients:
-            wanted = BEHAVIOURS[knobs.outcome] if knobs.outcome else behaviour_of(address)
+            wanted = BEHAVIOURS[forced] if forced else behaviour_of(address)
             if wanted.only_first_call and not self._first_call(address):
                 wanted = SUCCESS
             if wanted.decides_the_call:
@@ -175,7 +176,8 @@ class Sender:
     def _tell(self, mail: Mail, behaviour: Behaviour, knobs: Knobs) -> Callable[[], None]:
         recipients = mail.draft.recipients
         suppressed = self._suppression.matching(recipients)
-        events = story(recipients, mail.accepted_at, suppressed, knobs.outcome)
+        forced = knobs.outcome_for(mail.draft.source_address)
+        events = story(recipients, mail.accepted_at, suppressed, forced)
         for event in events:
             self._suppress(event, mail, suppressed)
         return self._newsroom.story_of(mail, events, first_now=behaviour.send_event_first)

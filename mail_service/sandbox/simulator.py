@@ -67,6 +67,13 @@ QUOTA = _refusal(
     "LimitExceededException",
     "Daily message quota exceeded.",
 )
+EXPIRED = _refusal(
+    "expired",
+    "refused: the caller's credentials have expired",
+    403,
+    "ExpiredTokenException",
+    "The security token included in the request is expired",
+)
 SUCCESS = Behaviour("success", "accepted and delivered")
 
 _TABLE = (
@@ -122,6 +129,7 @@ _TABLE = (
         "rejected", "refused: the message is rejected", 400, "MessageRejected", "Message rejected"
     ),
     PAUSED,
+    EXPIRED,
     _refusal(
         "unverified",
         "refused: the sender's address is not verified",

@@ -108,6 +108,31 @@ def probed_by(tx: Tx, attempt_ids: list[UUID]) -> dict[UUID, Hold]:
     return {hold.probe_attempt_id: hold for hold in found if hold.probe_attempt_id is not None}
 
 
+def let_through(tx: Tx, attempt_ids: list[UUID], *, configuration_set: str | None) -> set[UUID]:
+    """Give those attempts that no open hold stops now, and those that are probes."""
+    return set(
+        tx.values(
+            UUID,
+            """
+            SELECT a.id FROM mail_service.send_attempts a
+            JOIN mail_service.email_outbox o ON o.id = a.email_id
+            WHERE a.id = ANY(%(ids)s)
+              AND (EXISTS (SELECT FROM mail_service.holds h
+                           WHERE h.cleared_at IS NULL AND h.probe_attempt_id = a.id)
+                   OR NOT EXISTS (
+                       SELECT FROM mail_service.holds h
+                       WHERE h.cleared_at IS NULL
+                         AND (h.scope IN ('account', 'endpoint')
+                              OR (h.scope = 'configuration_set'
+                                  AND h.subject = %(configuration_set)s)
+                              OR (h.scope = 'sender' AND h.subject = o.sender_address)
+                              OR (h.scope = 'template' AND h.subject = o.template_version))))
+            """,
+            {"ids": attempt_ids, "configuration_set": configuration_set},
+        )
+    )
+
+
 def free_slot(tx: Tx, hold_id: UUID) -> None:
     """Let another probe go out when its time comes; this one told nothing."""
     tx.run(

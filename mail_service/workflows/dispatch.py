@@ -100,8 +100,8 @@ def seconds_until_due(rt: Runtime) -> float | None:
 def recheck(rt: Runtime, taken: Sequence[Claim]) -> tuple[list[Claim], list[Ended]]:
     """Look once more at claims about to be called: those that may go on, and those given back.
 
-    Given back are those whose lease has less than a whole call's time left, and those of which a
-    recipient was suppressed since the last look.
+    Given back are those whose lease has less than a whole call's time left, and those that waited and
+    of which a recipient was suppressed, or which a hold stops, since the last look.
     """
     now = time.monotonic()
     in_time = [c for c in taken if _in_time(rt, c, now)]
@@ -110,7 +110,8 @@ def recheck(rt: Runtime, taken: Sequence[Claim]) -> tuple[list[Claim], list[Ende
     if not stale:
         return in_time, back
     with rt.db.transaction() as tx:
-        allowed = attempts.still_allowed(tx, [c.row.attempt_id for c in stale])
+        ids = [c.row.attempt_id for c in stale]
+        allowed = attempts.still_allowed(tx, ids) & holding.let_through(rt, tx, ids)
     fresh: list[Claim] = []
     for claim in in_time:
         if claim not in stale:
@@ -176,7 +177,8 @@ def record(rt: Runtime, results: Sequence[Ended]) -> list[Ended]:
     """Write what came of the calls, in one transaction; gives back those to be tried again.
 
     An email whose row somebody holds is not waited for: it comes back, so that one lock can't keep
-    the others from being recorded. A result of a lease that is no longer ours is kept as evidence.
+    the others from being recorded. So does the second of two results of one email. A result of a lease
+    that is no longer ours is kept as evidence.
     """
 
     def write(tx: Tx) -> list[tuple[Ended, Settlement]]:
@@ -202,7 +204,8 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
     findings: list[Finding] = []
     steps: list[Step] = []
     for ended in results:
-        email: Email | None = emails.get(ended.row.email_id)
+        # One result of an email at a time: a second one must see what the first one changed.
+        email: Email | None = emails.pop(ended.row.email_id, None)
         if email is None:
             continue
         attempt: Attempt = known[ended.row.attempt_id]

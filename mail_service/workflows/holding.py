@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from mail_service.domain.holding import (
+    UNKNOWN_OUTCOMES,
     UNKNOWNS_THAT_HOLD,
     ProbeEnd,
     probe_end,
@@ -95,6 +96,13 @@ def learn(rt: Runtime, tx: Tx, ended: Sequence[tuple[Claimed, Result]]) -> None:
     _count_unknowns(rt, tx, [result for _, result in ended])
 
 
+def let_through(rt: Runtime, tx: Tx, attempt_ids: Sequence[UUID]) -> set[UUID]:
+    """Give those leased attempts that may be called still, though holds were opened since their claim."""
+    return holds.let_through(
+        tx, list(attempt_ids), configuration_set=rt.settings.ses_configuration_set
+    )
+
+
 def lost(tx: Tx, attempt_ids: Sequence[UUID]) -> None:
     """Free the slots of probes whose lease ran out."""
     for hold in holds.probed_by(tx, list(attempt_ids)).values():
@@ -160,14 +168,14 @@ def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result]) -> None:
         hold_id=rt.new_id(),
         scope=HoldScope.ENDPOINT,
         subject="",
-        error_class="unknown_outcomes",
+        error_class=UNKNOWN_OUTCOMES,
         error_code=None,
-        first_probe_seconds=_first_wait(rt, "unknown_outcomes"),
+        first_probe_seconds=_first_wait(rt, UNKNOWN_OUTCOMES),
         probed_sender=None,
     )
     if opened:
         journal.alarm_once(
-            tx, "sending_held", scope=HoldScope.ENDPOINT, error_class="unknown_outcomes"
+            tx, "sending_held", scope=HoldScope.ENDPOINT, error_class=UNKNOWN_OUTCOMES
         )
 
 

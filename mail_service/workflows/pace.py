@@ -1,8 +1,9 @@
 """The shared send rate: set, or read from SES's quota once a minute."""
 
+from mail_service.domain.outcomes import HoldScope
 from mail_service.errors import Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store import housekeeping, rate
+from mail_service.store import holds, housekeeping, rate
 from mail_service.workflows import journal
 
 QUOTA_GOOD_FOR_SECONDS = 60.0
@@ -32,6 +33,7 @@ def refresh(rt: Runtime) -> None:
     left = None if quota.max_per_day is None else max(0.0, quota.max_per_day - quota.sent_last_day)
     with rt.db.transaction() as tx:
         rate.set_rate(tx, per_second=max(quota.max_per_second, 0.1), day_left=left, quota_read=True)
+        held = any(hold.scope is HoldScope.ACCOUNT for hold in holds.open_now(tx))
     journal.stage("quota.read", per_second=quota.max_per_second, day_left=left)
-    if not quota.sending_enabled:
+    if not quota.sending_enabled and not held:  # a hold has raised its alarm already
         journal.alarm("sending_disabled")

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from actors.drain import Drain
-from mail_service.domain.outcomes import Accepted, Outcome
+from mail_service.domain.outcomes import Accepted, Held, HoldScope, Outcome
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.line import Line
@@ -81,6 +81,17 @@ def test_a_nudge_wakes_it_long_before_its_poll(
 def test_a_hint_of_the_broker_wakes_it(running: Running, rt: Runtime, sql: Sql) -> None:
     with running() as (drain, _):
         wait_until(lambda: drain._poll_at > time.monotonic() + 4)  # pyright: ignore
+        sign_up(rt)
+        drain.wake()
+        wait_until(lambda: count(sql, "submitted") == 1, seconds=3)
+
+
+def test_the_first_probe_of_a_hold_does_not_wait_for_a_poll(
+    running: Running, rt: Runtime, mailer: ScriptedMailer, sql: Sql
+) -> None:
+    mailer.answers(Held(scope=HoldScope.ACCOUNT, error_class="sending_paused"))
+    with running(RETRY_BASE_SECONDS="0.1") as (drain, _):
+        wait_until(lambda: drain._probe_at > time.monotonic() + 4)  # pyright: ignore
         sign_up(rt)
         drain.wake()
         wait_until(lambda: count(sql, "submitted") == 1, seconds=3)

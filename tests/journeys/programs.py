@@ -111,6 +111,8 @@ class Program:
 
     def signal_group(self, number: signal.Signals, times: int = 1) -> None:
         """Signal every process of the group, as a platform does with a dyno."""
+        if self._process.returncode is not None and Path(f"/proc/{self.pid}").exists():
+            return  # it has ended, and its number is somebody else's by now
         for _ in range(times):
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)

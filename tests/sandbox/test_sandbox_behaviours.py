@@ -82,6 +82,11 @@ REFUSALS = {
     "quota": (400, "LimitExceededException", "Daily message quota exceeded."),
     "rejected": (400, "MessageRejected", "Message rejected"),
     "paused": (400, "MessageRejected", "Sending paused for this account. For more information, "),
+    "expired": (
+        403,
+        "ExpiredTokenException",
+        "The security token included in the request is expired",
+    ),
     "unverified": (
         400,
         "MessageRejected",

@@ -29,6 +29,7 @@ def test_knobs_are_read_and_set_over_http(sandbox: Sandbox) -> None:
         {"repeat_events": 0},
         {"answer_delay_seconds": -1},
         {"outcome": "nothing"},
+        {"sender_outcomes": {"ada@example.com": "nothing"}},
         {"hold_events": ["Sent"]},
         {"signature_version": "3"},
     ],
@@ -168,6 +169,18 @@ def test_a_forced_outcome_holds_for_every_address(
         send("success@simulator.amazonses.com")
     sandbox.knobs(outcome=None)
     assert send("ada@example.com")
+
+
+def test_an_outcome_for_one_sender_leaves_the_others_alone(
+    send: Send, sandbox: Sandbox, subscribed: Receiver
+) -> None:
+    sandbox.knobs(outcome="ooto", sender_outcomes={"Billing@example.com": "unverified"})
+    with pytest.raises(Exception, match="not verified"):
+        send("ada@example.com", FromEmailAddress="Billing <billing@example.com>")
+    send("ada@example.com", FromEmailAddress="shop@example.com")
+    wait_for(lambda: subscribed.kinds() == ["Send", "Delivery", "Bounce"])
+    sandbox.knobs(outcome=None, sender_outcomes={})
+    assert send("ada@example.com", FromEmailAddress="billing@example.com")
 
 
 def test_the_signature_version_applies_to_every_topic(

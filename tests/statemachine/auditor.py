@@ -7,10 +7,12 @@ so that each promise is one query over both. What must never change is remembere
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 from uuid import UUID
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import dict_row
 
 from mail_service.domain.states import TRANSITIONS
@@ -76,14 +78,26 @@ UNION SELECT 'suppression' FROM mail_service.suppressions WHERE released_at IS N
 
 
 class Broken(AssertionError):
-    """A promise was broken: its name, and the rows that show it."""
+    """Promises were broken: their names, and what shows it."""
+
+    def __init__(self, shown: Mapping[str, Sequence[object]]) -> None:
+        super().__init__(
+            "\n".join(f"{name}: {row}" for name, rows in shown.items() for row in rows)
+        )
+        self.promises = tuple(shown)
+
+
+def require(promise: str, broken: object, what: str) -> None:
+    """Raise Broken if there is anything that breaks this promise."""
+    if broken:
+        raise Broken({promise: [f"{what}: {broken}"]})
 
 
 class Auditor:
     """Reads the product's tables as anybody could, and compares with what the outside knows."""
 
     def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(
+        self._connection = psycopg.Connection[dict[str, Any]].connect(
             url, autocommit=True, row_factory=dict_row, application_name="auditor"
         )
         self._connection.execute(_OUTSIDE)
@@ -123,13 +137,20 @@ class Auditor:
         """Raise Broken unless every promise holds; remember what must not change from now on."""
         broken = self(promises.ALL)
         if broken:
-            raise Broken("\n".join(f"{row['promise']}: {row['shown_by']}" for row in broken))
+            shown: dict[str, list[object]] = {}
+            for row in broken:
+                shown.setdefault(row["promise"], []).append(row["shown_by"])
+            raise Broken(shown)
         self(_REMEMBER)
         self.there = {row["what"] for row in self(_THERE)}
 
     def note_reached(self) -> None:
         """Count what this example came across."""
         self.reached.update(row["what"] for row in self(_REACHED))
+
+    def run_all(self, statements: LiteralString) -> None:
+        """Run several statements."""
+        self._connection.execute(statements)
 
     def dump(self) -> dict[str, list[dict[str, Any]]]:
         """Give every table but the rejection counters."""
@@ -138,7 +159,11 @@ class Auditor:
             "WHERE table_schema = 'mail_service' AND table_type = 'BASE TABLE' "
             "AND table_name <> 'webhook_rejections'"
         )
-        return {r["t"]: sorted(self(f"TABLE mail_service.{r['t']}"), key=repr) for r in tables}
+        return {r["t"]: self._table(r["t"]) for r in tables}
+
+    def _table(self, name: str) -> list[dict[str, Any]]:
+        query = sql.SQL("TABLE {}").format(sql.Identifier("mail_service", name))
+        return sorted(self._connection.execute(query).fetchall(), key=repr)
 
     def cut_everybody_off(self) -> None:
         """End every other connection to this database, as a failover does; returns when they are gone."""

@@ -1,44 +1,24 @@
-"""Mistakes that somebody could make: patches of the source of which each must turn the machine red."""
+"""Mistakes that somebody could make, of which each must turn the machine red: of sending and deciding."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Patch:
-    """One replacement in one file; its text must occur exactly once."""
-
-    path: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class Bug:
-    """A mistake, and the promises of which at least one must break."""
-
-    name: str
-    promises: tuple[str, ...]
-    patches: Sequence[Patch]
-
-
-def bug(name: str, promises: tuple[str, ...], path: str, before: str, after: str) -> Bug:
-    """Give a mistake of one place."""
-    return Bug(name, promises, (Patch(path, before, after),))
-
-
-SENDING = "mail_service/domain/sending.py"
-CLAIMS = "mail_service/store/claims.py"
-OUTBOX = "mail_service/store/outbox.py"
-DECIDE = "mail_service/workflows/decide.py"
-HOLDING = "mail_service/workflows/holding.py"
+from tests.statemachine.more_bugs import MORE_BUGS
+from tests.statemachine.seeding import (
+    CLAIMS,
+    DECIDE,
+    DISPATCH,
+    MATCH,
+    SENDING,
+    Bug,
+    Patch,
+    bug,
+)
 
 BUGS = (
-    Bug("no bug at all: it must stay green", (), ()),
+    Bug("no bug at all: it must stay green", "", (), ()),
     bug(
         "a stale token moves an email",
+        "a late answer, resend",
         ("S8", "S5"),
         SENDING,
         "holds_lease = email.state is EmailState.SENDING and email.lease_token == attempt.id",
@@ -46,6 +26,7 @@ BUGS = (
     ),
     bug(
         "an expired lease makes an email sendable",
+        "a late answer, resend",
         ("S9", "S5"),
         SENDING,
         'move=Move(to=EmailState.AMBIGUOUS, reason="lease_expired"),',
@@ -53,6 +34,7 @@ BUGS = (
     ),
     bug(
         "an unknown outcome is tried again",
+        "haste, resend",
         ("S5", "S9"),
         SENDING,
         'return Move(to=EmailState.AMBIGUOUS, reason=error_class), "ambiguous"',
@@ -60,6 +42,7 @@ BUGS = (
     ),
     bug(
         "the claim does not look at suppressions",
+        "another try",
         ("S10",),
         CLAIMS,
         "WHERE s.address_hash = r.address_hash AND s.released_at IS NULL) AS suppressed",
@@ -67,15 +50,17 @@ BUGS = (
     ),
     bug(
         "nobody looks at suppressions again before a call that waited",
+        "a suppression while it waits",
         ("S10",),
-        "mail_service/workflows/dispatch.py",
+        DISPATCH,
         "stale = [c for c in in_time if now - c.checked > CHECK_GOOD_FOR_SECONDS]",
         "in_time = [replace(c, checked=now) for c in in_time]\n    stale: list[Claim] = []",
     ),
     bug(
         "a delivery lifts a suppression",
+        "a delivery before its MessageId",
         ("S11", "S12"),
-        "mail_service/workflows/match.py",
+        MATCH,
         "            reason = reason_in(fact)\n",
         """            reason = reason_in(fact)
             if fact.kind.value == "delivered":
@@ -89,6 +74,7 @@ BUGS = (
     ),
     Bug(
         "an SNS id may be stored twice",
+        "a proof before the answer",
         ("S14",),
         (
             Patch(
@@ -105,6 +91,7 @@ BUGS = (
     ),
     bug(
         "a decision from an old page counts",
+        "an old page, resend",
         ("S18",),
         DECIDE,
         "if newest.id != attempt_id:",
@@ -112,6 +99,7 @@ BUGS = (
     ),
     bug(
         "an operator may send again while the old call may run",
+        "haste, resend",
         ("S5",),
         DECIDE,
         "    if doubt.started_ago is not None and doubt.started_ago < until:\n",
@@ -119,6 +107,7 @@ BUGS = (
     ),
     bug(
         "a paused account fails its mail",
+        "two holds",
         ("S16",),
         SENDING,
         """                Move(
@@ -136,6 +125,7 @@ BUGS = (
     ),
     bug(
         "acceptance does not beat a doubt that was settled",
+        "earlier evidence, abandoned",
         ("S7", "L3", "S12"),
         SENDING,
         (
@@ -149,6 +139,7 @@ BUGS = (
     ),
     bug(
         "an acceptance does not beat a refusal",
+        "a broken word, refused",
         ("S7", "L3"),
         SENDING,
         "    return Settlement(\n        attempt=AttemptState.ACCEPTED,",
@@ -160,6 +151,7 @@ BUGS = (
     ),
     bug(
         "the claim ignores holds",
+        "two holds",
         ("S16",),
         CLAIMS,
         "SELECT scope, subject FROM mail_service.holds WHERE cleared_at IS NULL\n",
@@ -167,6 +159,7 @@ BUGS = (
     ),
     bug(
         "policy sends again without limit",
+        "a policy",
         ("S5",),
         "mail_service/domain/deciding.py",
         "seen.policy_resends >= seen.max_policy_resends",
@@ -174,6 +167,7 @@ BUGS = (
     ),
     bug(
         "the finalise does not look for evidence",
+        "a proof before the answer",
         ("S7", "L3"),
         SENDING,
         "    if email.accepted or state is AttemptState.ACCEPTED:\n        may_move = holds_lease",
@@ -181,30 +175,11 @@ BUGS = (
     ),
     bug(
         "a late result takes what is known back",
+        "a proof before the answer",
         ("S8", "S7", "CheckViolation"),  # the database has a check of its own
         SENDING,
         "return learned if _CERTAINTY[learned] > _CERTAINTY[known] else known",
         "return learned if _CERTAINTY[known] else learned",
     ),
-    bug(
-        "two holds over the same mail wait for each other",
-        ("L1",),
-        CLAIMS,
-        "AND NOT stopped.wider\n",
-        "AND stopped.others = 0\n",
-    ),
-    bug(
-        "a probe that is lost keeps its slot",
-        ("L1",),
-        "mail_service/workflows/reconcile.py",
-        "    holding.lost(tx, [finding",
-        "    list([finding",
-    ),
-    bug(
-        "a commit whose answer was lost is taken for one that did not happen",
-        ("S5", "S4", "L1", "S8"),
-        "mail_service/workflows/dispatch.py",
-        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
-        "rows = rt.db.transact(work, found=work)",
-    ),
+    *MORE_BUGS,
 )

@@ -12,10 +12,10 @@ from mail_service import wiring
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from mail_service.settings import Process, Settings
 from mail_service.store.line import Line
-from tests.conftest import _TRUNCATE, ENVIRONMENT
+from tests.conftest import _TRUNCATE, ENVIRONMENT  # pyright: ignore
 from tests.fakes import counting_ids
 from tests.statemachine.auditor import Auditor
-from tests.statemachine.faults import Clock, Commits, Log, installed
+from tests.statemachine.faults import SLOWER, Clock, Commits, Log, installed
 from tests.statemachine.world import World
 
 SETTINGS = {
@@ -23,6 +23,16 @@ SETTINGS = {
     "MAX_ATTEMPTS": "3",
     "RETRY_CAP_SECONDS": "600",
 }
+
+# The movable clock, running slower by itself (faults.SLOWER).
+_SLOW_CLOCK = """
+CREATE OR REPLACE FUNCTION mail_service.clock() RETURNS timestamptz
+    LANGUAGE sql STABLE PARALLEL SAFE AS
+    $$ SELECT timestamptz '{begun}' + (now() - timestamptz '{begun}') / {slower}
+              + (SELECT ahead FROM mail_service.test_clock) $$
+"""
+
+_FULL_BUCKET = "UPDATE mail_service.send_rate SET filled_at = mail_service.clock()"
 
 _A_KEY = """
 INSERT INTO mail_service.api_keys (id, name, lookup, secret_hash, scopes)
@@ -36,6 +46,9 @@ def schedules_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
     url = postgres.create_database("schedules", template=template)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER DATABASE schedules SET synchronous_commit = off")
+        begun = connection.execute("SELECT now()").fetchone()
+        assert begun is not None
+        connection.execute(_SLOW_CLOCK.format(begun=begun[0].isoformat(), slower=SLOWER))  # type: ignore[arg-type]
     yield url
     postgres.drop_database("schedules")
 
@@ -59,7 +72,7 @@ def new_world(schedules_url: str) -> Iterator[Callable[[], World]]:
         commits.heal()
         clock.ahead = 0.0
         log.alarms.clear()
-        auditor.begin(_TRUNCATE, _A_KEY, rules=rules)
+        auditor.begin(_TRUNCATE, _FULL_BUCKET, _A_KEY, rules=rules)
         return World(
             replace(rt, new_id=counting_ids(), jitter=lambda: 1.0), auditor, commits, clock, log
         )

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.statemachine.postman import KINDS
 from tests.statemachine.provider import OUTCOMES
+from tests.statemachine.stories import STORIES
 from tests.statemachine.world import ADDRESSES
 
 OTHER_SENDER = "Other <other@example.com>"
@@ -39,6 +40,9 @@ request = st.fixed_dictionaries(
 )
 opening = st.tuples(request, st.integers(0, 4), nth_answer, worker, st.integers(0, len(KINDS) - 1))
 """An email that is written, claimed, called, recorded or told about when the schedule begins."""
+
+story = st.tuples(st.sampled_from(sorted(STORIES)), worker, nth_answer)
+"""A story, who tells it, and how its open call is answered."""
 
 seconds = st.one_of(
     st.sampled_from([2.0, 10.0, 31.0]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from mail_service.errors import CommitUnknown
 from mail_service.store import database
 from mail_service.workflows import dispatch, journal
+from tests.statemachine.auditor import require
 
 HONEST_PROVIDER_NEVER = {
     "accepted_after_refusal",
@@ -23,6 +24,9 @@ HONEST_PROVIDER_NEVER = {
 }
 """Alarms that can't come while the provider keeps its word."""
 
+NEVER_LOGGED = ("@", "name-canary")
+"""Marks of addresses and of what is written to people."""
+
 
 class Commits:
     """Loses the answer to a commit to come: ``before`` it took place, or ``after``."""
@@ -30,7 +34,7 @@ class Commits:
     def __init__(self) -> None:
         self._left = 0
         self._after = False
-        self._real = database._commit
+        self._real = database._commit  # pyright: ignore
 
     def lose(self, nth: int, *, after: bool) -> None:
         """Lose the nth commit from now."""
@@ -54,6 +58,11 @@ class Commits:
         raise CommitUnknown("the connection went away in answer to a commit")
 
 
+SLOWER = 20
+"""How much slower time runs by itself, here and in the database, so that a schedule moves it alone: a
+slow machine must not turn a claim into an old one."""
+
+
 class Clock:
     """Monotonic time that a schedule moves along with the database's."""
 
@@ -62,7 +71,7 @@ class Clock:
 
     def monotonic(self) -> float:
         """Give the time, as the process sees it."""
-        return time.monotonic() + self.ahead
+        return time.monotonic() / SLOWER + self.ahead
 
 
 class Log:
@@ -72,15 +81,18 @@ class Log:
         self.alarms: list[str] = []
 
     def info(self, event: str, **what: Any) -> None:
-        """Forget it."""
+        """Look whether it tells what it must not (S17)."""
+        told = repr((event, what))
+        require("S17", any(secret in told for secret in NEVER_LOGGED), f"logged {told}")
 
     def error(self, event: str, **what: Any) -> None:
         """Keep the alarm's name."""
+        self.info(event, **what)
         self.alarms.append(what["alarm"])
 
 
 @contextmanager
-def installed(commits: Commits, clock: Clock, log: Log) -> Iterator[None]:
+def installed(commits: Commits, clock: Clock, log: Log) -> Generator[None]:
     """Put them in their places, and take them out again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_commit", commits.commit)

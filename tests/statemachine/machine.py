@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from mail_service.domain.deciding import Decision
-from tests.statemachine.drawn import answers, nth_answer, opening, pick, request, seconds, worker
+from tests.statemachine.drawn import (
+    answers,
+    nth_answer,
+    opening,
+    pick,
+    request,
+    seconds,
+    story,
+    worker,
+)
 from tests.statemachine.postman import KINDS
 from tests.statemachine.recovery import come_to_an_end
 from tests.statemachine.schedule import (
@@ -27,19 +37,24 @@ from tests.statemachine.schedule import (
     step,
     there,
     told,
+    untold,
 )
+from tests.statemachine.stories import STORIES
+from tests.statemachine.teller import Teller
 from tests.statemachine.world import World
 
 
 @scheduled
 class Machine(RuleBasedStateMachine):
-    """Steps of one world; its end is the world's recovery."""
+    """Steps of one world, begun in the middle of a story; its end is the world's recovery."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, story: str) -> None:
         super().__init__()
         self.world = world
+        self.first = story
         self._rules_strategy = CoreAlwaysOn(self)
         self.taken: Counter[str] = Counter()
+        self.stories: list[Iterator[None]] = []
         self._fault_before = sys.exc_info()[1]
 
     def busy(self, worker: int) -> int:
@@ -53,7 +68,10 @@ class Machine(RuleBasedStateMachine):
         paused=st.booleans(),
         resent=st.integers(0, 3),
         answers=answers,
-        openings=st.lists(opening, min_size=3, max_size=8),
+        openings=st.lists(opening, min_size=1, max_size=5),
+        who=worker,
+        nth=nth_answer,
+        at_once=st.sampled_from([True, False]),
     )
     def begin(
         self,
@@ -61,16 +79,19 @@ class Machine(RuleBasedStateMachine):
         resent: int,
         answers: list[str],
         openings: list[tuple[dict[str, Any], int, int, int, int]],
+        who: int,
+        nth: int,
+        at_once: bool,
     ) -> None:
         self.answers = [*answers, "accepted"]
-        for asked, so_far, nth, who, kind in openings:
+        for asked, so_far, answer, by, kind in openings:
             self.world.write(**asked)
             if so_far > 0:
-                self.world.take(who, 1)
+                self.world.take(by, 1)
             if so_far > 1:
-                self.call(pick=-1, nth_answer=nth, waited=0)
+                self.call(pick=-1, nth_answer=answer, waited=0)
             if so_far > 2:
-                self.world.record(who)
+                self.world.record(by)
             if so_far > 3:
                 self.happen(pick=-1, kind=kind, by="tag", whom=0, at_once=True)
             self.world.look()
@@ -79,13 +100,34 @@ class Machine(RuleBasedStateMachine):
             self.world.advance(self.world.rt.settings.lease_seconds + 15)
             self.world.sweep()
             self.world.look()
-        for nth in range(resent):
-            self.world.operator.resolve(nth, Decision.RESEND)
+        for page in range(resent):
+            self.world.operator.resolve(page, Decision.RESEND)
         self.world.look()
+        self.begin_a_story(story=(self.first, who, nth), at_once=at_once)
 
     def teardown(self) -> None:
         if sys.exc_info()[1] is self._fault_before:  # no step has failed
             come_to_an_end(self.world, seed=len(self.world.provider.events))
+
+    @step(core=True, often=2, at_most=4, story=story, at_once=st.booleans())
+    def begin_a_story(self, story: tuple[str, int, int], at_once: bool) -> None:
+        name, who, nth = story
+        teller = Teller(self.world, who, self.answers[nth % len(self.answers)])
+        told = STORIES[name](teller)
+        self.stories.append(told)
+        self.world.auditor.reached[f"story of {name}"] += 1
+        next(told)
+        while at_once and told in self.stories:
+            self.world.look()
+            self.go_on(pick=-1)
+
+    @step(core=True, often=5, when=untold, pick=pick)
+    def go_on(self, pick: int) -> None:
+        told = self.stories[pick % len(self.stories)]
+        try:
+            next(told)
+        except StopIteration:
+            self.stories.remove(told)
 
     @step(core=True, often=4, at_most=10, asked=request)
     def write(self, asked: dict[str, Any]) -> None:

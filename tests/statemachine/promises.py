@@ -1,9 +1,10 @@
 """The promises of the design, each a query that must give no row.
 
 ``seen``, ``told``, ``answered`` and the other tables without a schema are the auditor's own: what
-the outside knows, and what was true after the last step. S2 is in S3 (what was answered is there),
-S12 and the liveness promises stand in :mod:`recovery`, S13 in the step that brings forged requests,
-S17 in tests of the log.
+the outside knows, and what was true after the last step. Elsewhere: S2 is in S3 (what was answered is
+there; the disk is not tried here), S13 in the step that brings forged requests, L2 in the sweep, S12,
+S17 and the other promises of liveness in :mod:`recovery`, S17 of the log in :mod:`faults`. L5 holds by
+construction: no broker is there.
 """
 
 from typing import LiteralString
@@ -40,6 +41,16 @@ def s11() -> LiteralString:
     WHERE t.honest AND t.stops
       AND NOT EXISTS (SELECT FROM mail_service.suppressions s WHERE s.address_hash = r.address_hash
                       AND (s.released_at IS NULL OR s.released_at >= t.at))
+    UNION ALL
+    SELECT 'covered by a release, and back: ' || s.id FROM mail_service.suppressions s
+    WHERE s.released_at IS NULL AND s.source = 'event'
+      AND EXISTS (SELECT FROM mail_service.suppressions p
+                  WHERE p.address_hash = s.address_hash AND p.released_at IS NOT NULL)
+      AND NOT EXISTS (
+          SELECT FROM told t JOIN mail_service.email_recipients r ON lower(r.address) = lower(t.address)
+          WHERE t.stops AND r.address_hash = s.address_hash
+            AND t.at > ALL (SELECT p.released_at FROM mail_service.suppressions p
+                            WHERE p.address_hash = s.address_hash AND p.released_at IS NOT NULL))
     """
 
 

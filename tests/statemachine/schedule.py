@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis.stateful import Rule, RuleBasedStateMachine, RuleStrategy, precondition, rule
 from hypothesis.strategies import SearchStrategy
+
+Scheduled = TypeVar("Scheduled", bound=RuleBasedStateMachine)
 
 
 class CoreAlwaysOn(RuleStrategy):
@@ -15,7 +17,7 @@ class CoreAlwaysOn(RuleStrategy):
     def _rule_is_enabled(self, r: Rule) -> bool:
         if getattr(r.function, "core", False):
             return self.is_valid(r)
-        return super()._rule_is_enabled(r)
+        return super()._rule_is_enabled(r)  # pyright: ignore[reportUnknownMemberType]
 
 
 def step(
@@ -37,7 +39,7 @@ def step(
     return mark
 
 
-def scheduled(machine: type[RuleBasedStateMachine]) -> type[RuleBasedStateMachine]:
+def scheduled(machine: type[Scheduled]) -> type[Scheduled]:
     """Make the marked methods of a machine its rules; after each, every promise is checked."""
     for name, function in list(vars(machine).items()):
         if not hasattr(function, "plan"):
@@ -45,8 +47,8 @@ def scheduled(machine: type[RuleBasedStateMachine]) -> type[RuleBasedStateMachin
         often, when, at_most, core, given = function.plan
         for copy in range(often):
             named = name if copy == 0 else f"{name}_{copy + 1}"
-            made = rule(**given)(_looking(function, name, named, core))
-            setattr(machine, named, precondition(_possible(name, when, at_most))(made))
+            made: Any = rule(**given)(_looking(function, name, named, core))  # pyright: ignore
+            setattr(machine, named, precondition(_possible(name, when, at_most))(made))  # pyright: ignore
     return machine
 
 
@@ -59,7 +61,11 @@ def _looking(
 ) -> Callable[..., None]:
     def do(machine: Any, **given: Any) -> None:
         machine.taken[name] += 1
-        function(machine, **given)
+        try:
+            function(machine, **given)
+        except Exception:
+            machine.world.look()  # a promise that was broken before says more than what came of it
+            raise
         machine.world.look()
 
     do.__name__ = named
@@ -81,6 +87,10 @@ def at_work(machine: Any) -> bool:
 
 def told(machine: Any) -> bool:
     return bool(machine.world.provider.events)
+
+
+def untold(machine: Any) -> bool:
+    return bool(machine.stories)
 
 
 def there(*what: str) -> Callable[[Any], bool]:

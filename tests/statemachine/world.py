@@ -23,7 +23,7 @@ from mail_service.workflows import (
     submit,
 )
 from mail_service.workflows.dispatch import Claim, Ended
-from tests.statemachine.auditor import Auditor
+from tests.statemachine.auditor import Auditor, require
 from tests.statemachine.faults import HONEST_PROVIDER_NEVER, Clock, Commits, Log
 from tests.statemachine.operator import Operator
 from tests.statemachine.postman import Postman
@@ -33,6 +33,9 @@ Answer = TypeVar("Answer")
 
 ADDRESSES = tuple(f"{name}@example.com" for name in ("ada", "ADA", "bo", "cy"))
 """Two of them are one mailbox."""
+
+NAME = "name-canary"
+"""A person's name: never to be seen where it does not belong."""
 
 
 class NoTemplates:
@@ -87,32 +90,39 @@ class World:
             odd -= {"accepted_after_refusal"}
         if "ambiguous" in self.auditor.there:
             self.operator.open_pages()
-        assert not odd, f"alarms that an honest provider never causes: {odd}"
+        require("alarm", odd, "an honest provider never causes this")
 
     def name(self, kind: str) -> str:
         """Give a name that was not there before."""
         self._serial += 1
         return f"{kind}-{self._serial}"
 
-    def write(self, to: tuple[int, ...], *, soon: float | None = None, **request: Any) -> None:
-        """Ask for one email under a new key; it may have to be gone soon."""
+    def write(self, to: tuple[int, ...], **request: Any) -> UUID | None:
+        """Ask for one email to some of the usual addresses."""
+        return self.write_to(tuple(ADDRESSES[n] for n in to), **request)
+
+    def write_to(
+        self, to: tuple[str, ...], *, soon: float | None = None, **request: Any
+    ) -> UUID | None:
+        """Ask for one email under a new key; it may have to be gone soon. Gives its id, if it is told."""
         if soon is not None:
             request["not_after"] = self.now() + timedelta(seconds=soon)
         asked = submit.EmailRequest(
             dedup_key=self.name("key"),
             template="welcome-v1",
-            to=tuple(ADDRESSES[n] for n in to),
+            to=to,
+            data={"name": NAME},
             **request,
         )
-        self._ask(asked)
+        return self._ask(asked)
 
     def write_again(self, pick: int, *, changed: bool) -> None:
         """Use a key a second time, with the same request or another one."""
         if self.written:
             asked = self.written[pick % len(self.written)]
-            self._ask(replace(asked, data={"name": self.name("other")}) if changed else asked)
+            self._ask(replace(asked, data={"name": self.name(NAME)}) if changed else asked)
 
-    def _ask(self, asked: submit.EmailRequest) -> None:
+    def _ask(self, asked: submit.EmailRequest) -> UUID | None:
         self.written.append(asked)
 
         def do() -> submit.Submitted:
@@ -120,15 +130,17 @@ class World:
             return self.rt.db.transact(write, found=write.found)
 
         done = self.try_to(do)
-        if done is not None:
-            payload = repr((asked, asked.to, asked.data))
-            self.auditor.note_answer(asked.dedup_key, payload, done.email.email.id)
+        if done is None:
+            return None
+        payload = repr((asked, asked.to, asked.data))
+        self.auditor.note_answer(asked.dedup_key, payload, done.email.email.id)
+        return done.email.email.id
 
     def open_account(self, address: int, key: int, *, changed: bool) -> None:
         """Sign somebody up under an idempotency key that may have been used before."""
         body = f"{address}{changed}"
         name = f"{key} of day {self.clock.ahead // 86400}"  # answers are kept for a day
-        asked = submit.AccountRequest(email=ADDRESSES[address], name="Bo" if changed else None)
+        asked = submit.AccountRequest(email=ADDRESSES[address], name=NAME if changed else None)
 
         def present(opened: submit.Opened) -> idempotency.Answer:
             return idempotency.Answer(status=201, text=str(opened.email.email.id))
@@ -166,9 +178,14 @@ class World:
     def call(self, pick: int, outcome: str, *, stopped: bool = False) -> None:
         """Make one call that some worker has claimed; it may be stopped just before it."""
         held = [(w, claim) for w in self.workers if not w.paused for claim in w.claims]
-        if not held:
-            return
-        worker, claim = held[pick % len(held)]
+        if held:
+            worker, claim = held[pick % len(held)]
+            self.call_for(worker, claim, outcome, stopped=stopped)
+
+    def call_for(
+        self, worker: Worker, claim: Claim, outcome: str, *, stopped: bool = False
+    ) -> None:
+        """Make this call."""
         self.provider.outcome, self.provider.checked = outcome, not stopped
         ready, back = [claim], []
         if not stopped:
@@ -215,9 +232,8 @@ class World:
         worker = self.workers[who]
         self.take(who, len(outcomes))
         for outcome in outcomes:
-            held = [c for w in self.workers if not w.paused for c in w.claims]
             if worker.claims and not worker.paused:
-                self.call(held.index(worker.claims[0]), outcome)
+                self.call_for(worker, worker.claims[0], outcome)
         self.record(who)
 
     # Time and what runs by it
@@ -242,7 +258,7 @@ class World:
                 "AND lease_expires_at < (SELECT min(at) FROM mail_service.heartbeats "
                 "WHERE name = 'sweep')"
             )
-            assert not late, f"L2: still sending after a sweep: {late}"
+            require("L2", late, "still sending after a sweep")
 
     def retain(self) -> None:
         """Run the retention."""

@@ -1,6 +1,7 @@
 """Holds: one answer that is no email's fault stops its kind, and nothing else, until a probe gets through."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,24 +112,52 @@ def test_only_success_or_a_refusal_of_another_kind_clears(
     assert bool(observe.open_holds(rt)) is still_held
 
 
-def test_probes_of_a_hold_that_stays_come_further_apart_up_to_the_cap(
+@pytest.mark.parametrize(
+    ("error_class", "base", "cap", "expected"),
+    [
+        ("sending_paused", 5, 40, [5, 10, 20, 40, 40]),
+        ("sending_paused", 30, 3600, [30, 60, 60, 60, 60]),
+        ("sending_paused", 90, 3600, [90, 90, 90, 90, 90]),
+        ("daily_quota", 30, 600, [60, 60, 120, 240, 480, 600, 600]),
+    ],
+)
+def test_probes_of_a_hold_that_stays_come_further_apart_but_what_can_be_mended_is_noticed_soon(
+    runtime_of: Callable[..., Runtime],
+    mailer: ScriptedMailer,
+    sql: Sql,
+    error_class: str,
+    base: int,
+    cap: int,
+    expected: list[int],
+) -> None:
+    rt = runtime_of(RETRY_BASE_SECONDS=str(base), RETRY_CAP_SECONDS=str(cap))
+    queue(rt, 1)
+    mailer.answers(*(held(error_class=error_class) for _ in range(9)))
+    end(rt, dispatch.take(rt, 1))
+    assert [_next_probe(rt, sql) for _ in expected] == expected
+
+
+def test_probes_that_tell_nothing_come_minutes_apart_because_each_leaves_an_email_in_doubt(
     runtime_of: Callable[..., Runtime], mailer: ScriptedMailer, sql: Sql
 ) -> None:
-    rt = runtime_of(RETRY_BASE_SECONDS="30", RETRY_CAP_SECONDS="100")
-    queue(rt, 1)
-    mailer.answers(*(held() for _ in range(6)))
-    end(rt, dispatch.take(rt, 1))
-    gaps: list[float] = []
-    for _ in range(4):
-        gap = sql.one(
-            "SELECT extract(epoch FROM next_probe_at - mail_service.clock())::float FROM mail_service.holds"
-        )
-        gaps.append(round(gap))
-        sql.advance(gap - 1)
-        assert probe(rt) == []
-        sql.advance(2)
-        end(rt, probe(rt))
-    assert gaps == [30, 60, 100, 100]
+    rt = runtime_of(RETRY_BASE_SECONDS="30", RETRY_CAP_SECONDS="3600")
+    emails = queue(rt, 12)
+    mailer.answers(*(Unknown(error_class="server_error") for _ in range(12)))
+    end(rt, dispatch.take(rt, 5))
+    assert [_next_probe(rt, sql) for _ in range(6)] == [30, 60, 120, 240, 300, 300]
+    assert sorted(states(rt, emails)) == ["ambiguous"] * 11 + ["pending"]
+
+
+def _next_probe(rt: Runtime, sql: Sql) -> int:
+    """Wait for the next probe and let it end; gives how long that was."""
+    gap: float = sql.one(
+        "SELECT extract(epoch FROM next_probe_at - mail_service.clock())::float FROM mail_service.holds"
+    )
+    sql.advance(gap - 1)
+    assert probe(rt) == []
+    sql.advance(2)
+    end(rt, probe(rt))
+    return round(gap)
 
 
 def test_the_daily_quota_is_probed_at_least_a_minute_apart(
@@ -254,6 +283,44 @@ def test_a_hold_raises_one_alarm_however_many_calls_it_caught(
     end(rt, dispatch.take(rt, 5))
     assert capsys.readouterr().out.count("alarm=sending_held") == 1
     assert len(observe.open_holds(rt)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "stopped"),
+    [
+        ([held()], ["bad@example.com", "good@example.com"]),
+        ([held(HoldScope.CONFIGURATION_SET)], ["bad@example.com", "good@example.com"]),
+        ([held(HoldScope.SENDER, "sender_not_verified")], ["bad@example.com"]),
+        ([held(HoldScope.TEMPLATE, "template_missing")], ["bad@example.com", "good@example.com"]),
+        ([Unknown(error_class="read_timeout")] * 5, ["bad@example.com", "good@example.com"]),
+    ],
+)
+def test_what_was_claimed_ahead_and_waited_is_not_called_under_a_hold_opened_meanwhile(
+    rt: Runtime, mailer: ScriptedMailer, answers: list[Outcome], stopped: list[str]
+) -> None:
+    queue(rt, len(answers), sender="bad@example.com")
+    calling = dispatch.take(rt, len(answers))
+    ahead = [*queue(rt, 1, sender="bad@example.com"), *queue(rt, 1, sender="good@example.com")]
+    claims = [replace(c, checked=c.checked - 10) for c in dispatch.take(rt, 2)]
+    mailer.answers(*answers)
+    end(rt, calling)
+    fresh, back = dispatch.recheck(rt, claims)
+    assert sorted(ended.row.sender_address for ended in back) == stopped
+    assert len(fresh) == 2 - len(stopped)
+    dispatch.record(rt, back)
+    assert states(rt, ahead).count("pending") == len(stopped)
+
+
+def test_a_probe_that_waited_for_a_free_place_goes_through_its_own_hold(
+    rt: Runtime, mailer: ScriptedMailer, sql: Sql
+) -> None:
+    queue(rt, 2)
+    mailer.answers(held())
+    end(rt, dispatch.take(rt, 1))
+    sql.advance(rt.settings.retry_base_seconds + 1)
+    waited = [replace(c, checked=c.checked - 10) for c in probe(rt)]
+    fresh, back = dispatch.recheck(rt, waited)
+    assert (len(fresh), back) == (1, [])
 
 
 def test_an_operator_clears_a_hold_once(rt: Runtime, mailer: ScriptedMailer) -> None:

@@ -1,12 +1,13 @@
 """One rate for all workers, counted per recipient; lanes that starve nobody."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from mail_service.domain.outcomes import Deferred, Pace
+from mail_service.domain.outcomes import Deferred, Held, HoldScope, Pace
 from mail_service.errors import InvalidFields, Unavailable
 from mail_service.ports import SendingQuota
 from mail_service.runtime import Runtime
@@ -236,3 +237,19 @@ def test_a_bad_time_or_priority_is_named(rt: Runtime, change: dict[str, Any], fi
     with pytest.raises(InvalidFields) as refused:
         write_email(rt, **asked)
     assert field in refused.value.fields
+
+
+def test_a_disabled_account_raises_an_alarm_unless_its_hold_has(
+    rt: Runtime, mailer: ScriptedMailer, sql: Sql, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mailer.account = replace(mailer.account, sending_enabled=False)
+    pace.refresh(rt)
+    assert capsys.readouterr().out.count("alarm=sending_disabled") == 1
+    queue(rt, 1)
+    mailer.answers(Held(scope=HoldScope.ACCOUNT, error_class="sending_paused"))
+    send_all(rt)
+    for _ in range(3):
+        sql.advance(61)
+        pace.refresh(rt)
+    told = capsys.readouterr().out
+    assert (told.count("alarm=sending_held"), told.count("alarm=sending_disabled")) == (1, 0)

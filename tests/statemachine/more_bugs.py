@@ -1,0 +1,211 @@
+"""Mistakes that somebody could make: of holds, commits, intake, time, events and what is told."""
+
+from __future__ import annotations
+
+from tests.statemachine.seeding import (
+    CLAIMS,
+    DECIDE,
+    DISPATCH,
+    FACTS,
+    MATCH,
+    RECONCILE,
+    SENDING,
+    SUBMIT,
+    Bug,
+    Patch,
+    bug,
+)
+
+MORE_BUGS = (
+    bug(
+        "two holds over the same mail wait for each other",
+        "two holds",
+        ("L1",),
+        CLAIMS,
+        "AND NOT stopped.wider\n",
+        "AND stopped.others = 0\n",
+    ),
+    bug(
+        "a probe that is lost keeps its slot",
+        "a lost probe",
+        ("L1",),
+        RECONCILE,
+        "    holding.lost(tx, [finding",
+        "    list([finding",
+    ),
+    bug(
+        "a commit whose answer was lost is taken for one that did not happen",
+        "a lost answer to a commit",
+        ("S5", "S4", "L1", "S8"),
+        DISPATCH,
+        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
+        "rows = rt.db.transact(work, found=work)",
+    ),
+    bug(
+        "a claim is believed whose commit was not answered",
+        "a lost commit",
+        ("S4",),
+        DISPATCH,
+        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
+        (
+            "got: list[Claimed] = []\n"
+            "    rows = rt.db.transact(lambda tx: got.extend(work(tx)) or got, found=lambda tx: got)"
+        ),
+    ),
+    bug(
+        "an account is committed before its email",
+        "a sign-up and a later fault",
+        ("S1",),
+        SUBMIT,
+        "        account = accounts.add(\n            tx, account_id=account_id, email=address,"
+        " address_hash=hashed, name=name\n        )\n",
+        "        account = rt.db.transact(lambda own: accounts.add(\n            own,"
+        " account_id=account_id, email=address, address_hash=hashed, name=name\n        ))\n",
+    ),
+    bug(
+        "a key stands for any email",
+        "a key twice",
+        ("S3",),
+        SUBMIT,
+        "if not hmac.compare_digest(standing.intent_hash, intent):",
+        "if not hmac.compare_digest(intent, intent):",
+    ),
+    bug(
+        "a requeue does not wait for the old call",
+        "a change of mind",
+        ("S5",),
+        DECIDE,
+        "if not doubt.call_ended:",
+        "if doubt.call_ended:",
+    ),
+    bug(
+        "a call that met a hold is recorded as never made",
+        "two holds",
+        ("S19",),
+        DISPATCH,
+        "    return Ended(row=claim.row, result=outcome, seconds=",
+        (
+            "    if isinstance(outcome, Held):\n"
+            "        return Ended(row=claim.row, result=Released())\n"
+            "    return Ended(row=claim.row, result=outcome, seconds="
+        ),
+    ),
+    bug(
+        "a saved MessageId gives way to a later one",
+        "a bounce before its MessageId",
+        ("S7", "S14"),
+        "mail_service/store/attempts.py",
+        "provider_message_id = COALESCE(a.provider_message_id, f.provider_message_id),",
+        "provider_message_id = f.provider_message_id,",
+    ),
+    bug(
+        "leases are measured by another clock",
+        "a late answer, resend",
+        ("S8", "L2"),
+        CLAIMS,
+        "THEN mail_service.clock() + make_interval(secs => %(lease)s) END,",
+        "THEN now() + make_interval(secs => %(lease)s) END,",
+    ),
+    bug(
+        "the sweep lets expired leases be",
+        "a late answer, resend",
+        ("L2",),
+        RECONCILE,
+        "leases_expired=_in_batches(rt, _expire_leases),",
+        "leases_expired=0,",
+    ),
+    bug(
+        "evidence older than a release counts",
+        "an old bounce after a release",
+        ("S11",),
+        "mail_service/store/suppressions.py",
+        "AND p.released_at >= COALESCE(%(evidence_at)s, 'infinity'::timestamptz))",
+        "AND p.released_at > COALESCE(%(evidence_at)s, 'infinity'::timestamptz) + interval '9 years')",
+    ),
+    bug(
+        "the fact that came last wins",
+        "a delivery before its MessageId",
+        ("S12", "L4"),
+        FACTS,
+        "return at if known is None else min(known, at)",
+        "return at",
+    ),
+    bug(
+        "a MessageId is not compared where there is a tag",
+        "a delivery before its MessageId",
+        ("S14",),
+        MATCH,
+        "        return attempt.provider_message_id != event.provider_message_id\n"
+        "    return attempts.by_message_id(tx, event.provider_message_id) is not None",
+        "        return False\n    return False",
+    ),
+    Bug(
+        "an event that came early is never looked at again",
+        "a delivery before its MessageId",
+        ("L4", "L3", "S14"),
+        (
+            Patch(
+                MATCH,
+                "    for event in events.waiting_for(tx, message_ids=message_ids):\n",
+                "    for event in events.waiting_for(tx, message_ids=[]):\n",
+            ),
+            Patch(
+                RECONCILE,
+                "    for event in events.matchable(tx, BATCH):\n",
+                "    for event in events.matchable(tx, 0):\n",
+            ),
+        ),
+    ),
+    bug(
+        "a refused request leaves a trace",
+        "a policy",
+        ("S13",),
+        "mail_service/workflows/ingest.py",
+        "            housekeeping.count_rejection(tx, refused.cause)\n",
+        (
+            "            housekeeping.count_rejection(tx, refused.cause)\n"
+            '            housekeeping.beat(tx, "forged")\n'
+        ),
+    ),
+    bug(
+        "doubt that is given up becomes cancelled",
+        "haste, abandon",
+        ("S15",),
+        "mail_service/domain/deciding.py",
+        'Move(to=EmailState.FAILED, reason="abandoned")',
+        'Move(to=EmailState.CANCELLED, reason="abandoned")',
+    ),
+    bug(
+        "refusals are not counted",
+        "refusals to the end",
+        ("S16",),
+        SENDING,
+        "refusals = email.refusals + 1",
+        "refusals = email.refusals + 0",
+    ),
+    bug(
+        "the log names the recipients",
+        "a key twice",
+        ("S17",),
+        DISPATCH,
+        "attempt_id=row.attempt_id, number=row.number\n",
+        "attempt_id=row.attempt_id, number=row.number, to=str(row.recipients)\n",
+    ),
+    bug(
+        "a transaction is open during a call",
+        "two holds",
+        ("S20",),
+        DISPATCH,
+        "    outcome: Outcome = rt.mailer.send(outgoing)\n",
+        "    with rt.db.transaction() as tx:\n        tx.now  # noqa: B018\n"
+        "        outcome: Outcome = rt.mailer.send(outgoing)\n",
+    ),
+    bug(
+        "two results of one email are judged by what stood before both",
+        "a late answer, resend",
+        ("S7", "S8", "S15"),
+        DISPATCH,
+        "email: Email | None = emails.pop(ended.row.email_id, None)",
+        "email: Email | None = emails.get(ended.row.email_id)",
+    ),
+)

@@ -1,0 +1,43 @@
+"""What a seeded bug is: patches of the source, and what they must break."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One replacement in one file; its text must occur exactly once."""
+
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A mistake, the story around which it is looked for first, and the promises of which one must break."""
+
+    name: str
+    story: str
+    promises: tuple[str, ...]
+    patches: Sequence[Patch]
+
+
+def bug(
+    name: str, story: str, promises: tuple[str, ...], path: str, before: str, after: str
+) -> Bug:
+    """Give a mistake of one place."""
+    return Bug(name, story, promises, (Patch(path, before, after),))
+
+
+DISPATCH = "mail_service/workflows/dispatch.py"
+FACTS = "mail_service/domain/facts.py"
+MATCH = "mail_service/workflows/match.py"
+RECONCILE = "mail_service/workflows/reconcile.py"
+SUBMIT = "mail_service/workflows/submit.py"
+SENDING = "mail_service/domain/sending.py"
+CLAIMS = "mail_service/store/claims.py"
+OUTBOX = "mail_service/store/outbox.py"
+DECIDE = "mail_service/workflows/decide.py"
