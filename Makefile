@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential model campaign
+.PHONY: help setup demo test check fix lock differential fuzz model campaign
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -40,9 +40,16 @@ fix: setup ## format, and repair what lint can repair
 lock: setup ## compile the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header tests/fuzz/requirements.in -o tests/fuzz/requirements.txt
 
 differential: setup ## compare signature verification with AWS's own validator (needs npm)
 	@$(BIN)/python -m pytest -m differential tests/differential
+
+fuzz: setup ## fuzz what strangers write to us, 60 s for each target (SECONDS=600, JOBS=1)
+	@cmp -s tests/fuzz/requirements.txt $(VENV)/fuzz/requirements.txt || { rm -rf $(VENV)/fuzz && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target $(VENV)/fuzz -r tests/fuzz/requirements.txt && \
+	  cp tests/fuzz/requirements.txt $(VENV)/fuzz/; } || true
+	@PYTHONPATH=$(CURDIR)/$(VENV)/fuzz $(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),2)
 
 model: setup ## search the protocol's model exhaustively, and its mutants (needs spin and gcc)
 	@$(BIN)/python -m tests.model
