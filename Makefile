@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential model campaign weather
+.PHONY: help setup demo test check fix lock differential fuzz model campaign weather chaos soak sensitivity
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -40,9 +40,16 @@ fix: setup ## format, and repair what lint can repair
 lock: setup ## compile the lock files from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header --extra dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --no-header tests/fuzz/requirements.in -o tests/fuzz/requirements.txt
 
 differential: setup ## compare signature verification with AWS's own validator (needs npm)
 	@$(BIN)/python -m pytest -m differential tests/differential
+
+fuzz: setup ## fuzz what strangers write to us, 60 s for each target (SECONDS=600, JOBS=1)
+	@cmp -s tests/fuzz/requirements.txt $(VENV)/fuzz/requirements.txt || { rm -rf $(VENV)/fuzz && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target $(VENV)/fuzz -r tests/fuzz/requirements.txt && \
+	  cp tests/fuzz/requirements.txt $(VENV)/fuzz/; } || true
+	@PYTHONPATH=$(CURDIR)/$(VENV)/fuzz $(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60) --jobs $(or $(JOBS),2)
 
 model: setup ## search the protocol's model exhaustively, and its mutants (needs spin and gcc)
 	@$(BIN)/python -m tests.model
@@ -52,3 +59,14 @@ campaign: setup ## kill workers and web in mid-work, 1,000 sign-ups; an auditor 
 
 weather: setup ## SES turns bad in eight ways in the middle of 1,000 emails each (15 minutes)
 	@$(BIN)/python -m tests.weather --emails 1000
+
+chaos: setup ## everything goes wrong at once, 10,000 emails; an auditor judges (SEED=1, half an hour)
+	@$(BIN)/python -m tests.chaos --emails 10000 --seed $(or $(SEED),1)
+
+soak: setup ## chaos with new seeds for HOURS=8, to the first violation
+	@$(BIN)/python -m tests.chaos --soak $(or $(HOURS),8)
+
+sensitivity: setup ## prove the proofs: seeded bugs that state machine, chaos and weather must catch (hours)
+	@$(BIN)/python -m tests.statemachine.sensitivity
+	@$(BIN)/python -m tests.chaos.sensitivity
+	@$(BIN)/python -m tests.weather.sensitivity

@@ -1,4 +1,4 @@
-"""The clock process: enqueues the periodic actor. Two clocks are harmless, none only slows recovery."""
+"""The clock process: enqueues the periodic actors. Two clocks are harmless, none only slows recovery."""
 
 # dramatiq, dramatiq-pg and APScheduler are typed in part or not at all; they stay inside actors/.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -7,17 +7,21 @@
 import os
 import sys
 from datetime import UTC, datetime
+from typing import Any
 
 import dramatiq
 import psycopg2
+from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from actors import broker as brokers
+from actors import reconcile, suppressions
 from actors.stopping import StopSignal, last_resort
 from mail_service import logs, wiring
 from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
 from mail_service.workflows import journal
+from mail_service.workflows.suppression_sync import RECENT_EVERY_SECONDS
 
 HINTS_ENOUGH = 3
 """With this many hints waiting, another one would only make the table grow while no worker runs."""
@@ -38,26 +42,28 @@ def main() -> int:
     broker = brokers.build(settings.database_url.get_secret_value(), connections=1)
     broker.declare_queue(brokers.QUEUE)
 
-    def tick() -> None:
+    def tick(actor: str) -> None:
         message: dramatiq.Message[object] = dramatiq.Message(
-            queue_name=brokers.QUEUE, actor_name="sweep", args=(), kwargs={}, options={}
+            queue_name=brokers.QUEUE, actor_name=actor, args=(), kwargs={}, options={}
         )
         try:
             if broker.waiting() < HINTS_ENOUGH:
                 broker.hint(message)
         except (psycopg2.Error, dramatiq.DramatiqError) as fault:
-            journal.alarm("sweep_not_enqueued", error=type(fault).__name__)
+            journal.alarm(f"{actor}_not_enqueued", error=type(fault).__name__)
 
-    scheduler = BackgroundScheduler(timezone=UTC)
+    scheduler = BackgroundScheduler(timezone=UTC, executors={"default": ThreadPoolExecutor(1)})
+    every: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
     scheduler.add_job(
         tick,
         "interval",
+        [reconcile.ACTOR],
         seconds=settings.sweep_seconds,
         next_run_time=datetime.now(UTC),
-        coalesce=True,
-        max_instances=1,
-        misfire_grace_time=None,
+        **every,
     )
+    # A worker looks at SES's list when it starts, so this hint can wait for its first hour.
+    scheduler.add_job(tick, "interval", [suppressions.ACTOR], seconds=RECENT_EVERY_SECONDS, **every)
     scheduler.start()
     journal.stage("clock.started", sweep_seconds=settings.sweep_seconds)
     while not stop.wait(60.0):

@@ -9,6 +9,8 @@ import dramatiq
 from mail_service.runtime import Runtime
 from mail_service.workflows import journal, reconcile
 
+ACTOR = "sweep"
+
 
 def declare(
     broker: dramatiq.Broker, runtime: Runtime, queue: str, max_age_ms: int
@@ -27,5 +29,5 @@ def declare(
             )
 
     return dramatiq.actor(
-        sweep, actor_name="sweep", broker=broker, queue_name=queue, max_age=max_age_ms
+        sweep, actor_name=ACTOR, broker=broker, queue_name=queue, max_age=max_age_ms
     )

@@ -12,7 +12,7 @@ import sys
 from dramatiq import Worker
 
 from actors import broker as brokers
-from actors import dispatch, reconcile
+from actors import dispatch, reconcile, suppressions
 from actors.drain import Drain
 from actors.stopping import StopSignal, last_resort
 from mail_service import logs, wiring
@@ -21,6 +21,7 @@ from mail_service.settings import Process
 from mail_service.workflows import journal
 
 STOPS_WITHIN_SECONDS = 23.5
+KEEPER_ENDS_WITHIN_SECONDS = 2.0
 
 
 def main() -> int:
@@ -43,11 +44,14 @@ def main() -> int:
     max_age_ms = int(settings.sweep_seconds * 3000)
     dispatch.declare(broker, drain, brokers.QUEUE, max_age_ms)
     reconcile.declare(broker, runtime, brokers.QUEUE, max_age_ms)
+    keeper = suppressions.Keeper(runtime)
+    suppressions.declare(broker, keeper, brokers.QUEUE, max_age_ms)
     # One thread: hints are few, and with it the broker's pool can't run dry. Time-outs under one
     # second make the broker spin.
     worker = Worker(broker, queues={brokers.QUEUE}, worker_threads=1, worker_timeout=1000)
     thread = dispatch.start(drain)
     worker.start()
+    keeper.start()
     journal.stage("worker.started", slots=settings.send_concurrency)
     while not stop.wait(1.0):
         if not thread.is_alive():
@@ -57,9 +61,11 @@ def main() -> int:
     journal.stage("worker.stopping")
     last_resort(STOPS_WITHIN_SECONDS, drain.last_words)
     drain.stop()
+    keeper.stop(0)
     # While the calls in flight run to their end: hints mean nothing any more.
     worker.stop(timeout=2000)
     thread.join()
+    keeper.stop(KEEPER_ENDS_WITHIN_SECONDS)
     db.close()
     journal.stage("worker.stopped")
     stop.ignore()

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from falcon import Request, Response
+from pydantic import Field
 
 from api.presenting import Shown
 from api.routes import Operation, Said, answer
@@ -18,12 +19,15 @@ class Liveness(Shown):
 
 
 class Readiness(Shown):
-    """The database answers and its schema fits. The last sweep's age never changes the status."""
+    """The database answers and its schema fits. The two ages never change the status."""
 
     status: Literal["ready"] = "ready"
     schema_version: str | None
     schema_needed: str
     last_sweep_seconds: float | None
+    events_silent_seconds: float | None = Field(
+        description="For how long accepted mail has waited without an event of any kind since"
+    )
 
 
 ALIVE = Operation(
@@ -60,5 +64,6 @@ class Health:
                 schema_version=found.schema_version,
                 schema_needed=found.schema_needed,
                 last_sweep_seconds=found.last_sweep_seconds,
+                events_silent_seconds=found.events_silent_seconds,
             ),
         )

@@ -58,7 +58,7 @@ class Recipient(Shown):
 
 
 class Attempt(Shown):
-    """One call to SES."""
+    """One call to SES. `unconfirmed`: accepted a quarter of an hour ago, and no event speaks of it."""
 
     id: UUID
     number: int
@@ -72,6 +72,7 @@ class Attempt(Shown):
     finished_at: datetime | None
     decision: str
     resolved_by: str | None
+    unconfirmed: bool
 
 
 class EmailEvent(Shown):

@@ -97,6 +97,28 @@ class _Once(Collector):
         yield _family("suppressed_emails", "Suppressed emails", "reason", figures.suppressed)
         yield _family("cancelled_emails", "Cancelled emails", "reason", figures.cancelled)
         yield _family("suppressions", "Active suppressions", "reason", figures.suppressions)
+        drift = figures.suppression_drift
+        differing = GaugeMetricFamily(
+            "mail_service_suppression_drift",
+            "Suppressions that only one of the two lists has",
+            labels=["list"],
+        )
+        differing.add_metric(["ours"], drift.ours_only)
+        differing.add_metric(["ses"], drift.ses_only)
+        yield differing
+        yield _gauge("suppressions_to_be_put", "Not yet put on SES's list", drift.to_be_put)
+        yield _gauge("suppressions_failing", "Changes that SES did not take yet", drift.failing)
+        yield _gauge(
+            "suppressions_learned_last_day",
+            "Suppressions that only SES's list told us of",
+            drift.learned_last_day,
+        )
+        yield _gauge("suppression_sync_seconds", "Age of the last sync", drift.last_sync_seconds)
+        yield _gauge(
+            "suppression_full_sync_seconds",
+            "Age of the last sync of the whole list",
+            drift.last_full_sync_seconds,
+        )
         yield _family("holds", "What stops sending now", "scope", figures.holds)
         yield _gauge(
             "retries_last_hour",
@@ -110,6 +132,32 @@ class _Once(Collector):
             events.oldest_unmatched_seconds,
         )
         yield _gauge("unconfirmed", "Accepted calls without any event", events.unconfirmed)
+        unconfirmed = GaugeMetricFamily(
+            "mail_service_unconfirmed_by_age",
+            "Accepted calls of the last day without any event",
+            labels=["age"],
+        )
+        for age, count in events.unconfirmed_by_age.items():
+            unconfirmed.add_metric([age], count)
+        yield unconfirmed
+        yield _gauge(
+            "events_silent_seconds",
+            "For how long accepted mail has waited without an event of any kind since",
+            figures.events_silent_seconds,
+        )
+        yield _family("events_last_hour", "Events that came", "kind", figures.events_last_hour)
+        yield _family(
+            "event_payloads_dropped_last_day",
+            "Payloads over the hourly share of events that found no call",
+            "pool",
+            figures.event_payloads_dropped_last_day,
+        )
+        yield _family(
+            "subscriptions",
+            "Subscriptions that SNS told of",
+            "state",
+            figures.subscriptions,
+        )
         yield _gauge(
             "oldest_unconfirmed_seconds",
             "Age of the oldest accepted call without any event",

@@ -11,13 +11,18 @@ from api.models import NewSuppression, Release, SuppressionQuery
 from api.paths import identifier
 from api.presenting import Page, Shown
 from api.routes import Operation, Said, answer
-from mail_service.domain.suppression import SuppressionReason
+from mail_service.domain.suppression import SesListState, SuppressionReason
 from mail_service.runtime import Runtime
 from mail_service.workflows import observe, operate
 
 
 class Suppression(Shown):
-    """Why an address gets no mail. It is active while `released_at` is null."""
+    """Why an address gets no mail. It is active while `released_at` is null.
+
+    `ses_state` tells of SES's own list: `unknown` until a sync has looked, `pending_put` and
+    `pending_delete` until a worker has told it, then `listed`, `absent`, or `deleted`; `kept` when the
+    address was suppressed again before its entry was deleted. `ses_error` says why SES did not take it.
+    """
 
     id: UUID
     address: str | None
@@ -30,6 +35,9 @@ class Suppression(Shown):
     released_by: str | None
     release_rule: str | None
     release_reason: str | None
+    ses_state: SesListState
+    ses_checked_at: datetime | None
+    ses_error: str | None
 
 
 class SuppressionPage(Page[Suppression]):
@@ -53,7 +61,8 @@ ADD = Operation(
 )
 RELEASE = Operation(
     summary="Release a suppression",
-    about="A complaint can be released only by `consent_renewed` with `confirm` true.",
+    about="A complaint can be released only by `consent_renewed` with `confirm` true. Mail may go out "
+    "at once; a worker deletes the entry on SES's own list within seconds, which `ses_state` tells.",
     group="Suppressions",
     body=Release,
     answers={200: Said(meaning="The released suppression", content=Suppression)},

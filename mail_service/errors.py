@@ -12,6 +12,7 @@
     |   |-- MalformedEnvelope   400
     |   `-- NotGenuine          403
     |-- Unavailable             a fault of ours that may pass: 503, and the caller tries again
+    |   |-- Throttled           ... because we asked too often
     |   `-- CommitUnknown       ... and what was written may stand: look before doing it again
     `-- Impossible              a promise of ours was broken: a bug
 
@@ -75,6 +76,10 @@ class NotGenuine(EnvelopeRefused):
 
 class Unavailable(MailServiceError):
     """A fault on our side that may pass; the caller should try again."""
+
+
+class Throttled(Unavailable):
+    """The other side asks us to slow down."""
 
 
 class CommitUnknown(Unavailable):

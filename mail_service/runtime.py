@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from mail_service.domain.catalogue import Catalogue
-from mail_service.ports import ConfirmSubscription, Mailer, ReadEnvelope, ReadQuota
+from mail_service.ports import ConfirmSubscription, Mailer, ReadEnvelope, ReadQuota, SesList
 from mail_service.settings import Settings
 from mail_service.store.database import Transactions
 
@@ -20,6 +20,7 @@ class Runtime:
     templates: Catalogue
     mailer: Mailer
     read_quota: ReadQuota
+    ses_list: SesList
     read_envelope: ReadEnvelope
     confirm_subscription: ConfirmSubscription
     new_id: Callable[[], UUID]

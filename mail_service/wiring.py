@@ -13,7 +13,9 @@ from mail_service.gateways import template_files
 from mail_service.gateways.certificate_files import CertificateFetcher
 from mail_service.gateways.certificates import CertificateCache
 from mail_service.gateways.ses import SesMailer, ses_client
+from mail_service.gateways.ses_suppressions import SesSuppressionList
 from mail_service.gateways.sns import SnsReader
+from mail_service.gateways.sqs import SqsDeadLetters, sqs_dead_letters
 from mail_service.gateways.subscriptions import SubscriptionConfirmer, sns_clients
 from mail_service.ports import OutgoingEmail, SendingQuota
 from mail_service.runtime import Runtime
@@ -110,6 +112,15 @@ def runtime(settings: Settings, process: Process, db: Transactions) -> Runtime:
         templates=templates(settings.template_dir),
         mailer=mailer,
         read_quota=mailer.quota,
+        ses_list=SesSuppressionList(
+            lambda: ses_client(
+                settings.aws_region or None,
+                settings.ses_endpoint_url,
+                settings.ses_connect_timeout,
+                settings.ses_read_timeout,
+                1,
+            )
+        ),
         read_envelope=SnsReader(
             topic_arns=frozenset(settings.sns_topic_arns),
             signature_versions=frozenset(settings.sns_signature_versions),
@@ -125,6 +136,15 @@ def runtime(settings: Settings, process: Process, db: Transactions) -> Runtime:
         ),
         new_id=uuid.uuid4,
         jitter=lambda: 1.0 - random.random(),  # noqa: S311 - spreads retries, guards nothing
+    )
+
+
+def dead_letters(settings: Settings, queue_url: str) -> SqsDeadLetters:
+    """Give the letters of a dead-letter queue. Raises InvalidFields for what is no queue's URL."""
+    return sqs_dead_letters(
+        queue_url,
+        region=settings.aws_region,
+        allow_http=settings.app_env != "production",
     )
 
 

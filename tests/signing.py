@@ -48,8 +48,12 @@ def certificate(
     not_after: datetime = NOW + timedelta(days=300),
     authority: bool | None = None,
     self_signed: bool = False,
+    public_key: rsa.RSAPublicKey | None = None,
 ) -> bytes:
-    """Give a certificate in PEM; as it stands it looks like one of AWS's."""
+    """Give a certificate in PEM; as it stands it looks like one of AWS's.
+
+    ``public_key`` stands in it in place of the key's own, for keys that nobody holds.
+    """
     key = key or rsa_key()
     named = {NameOID.COMMON_NAME: common_name, NameOID.ORGANIZATION_NAME: organisation}
     subject = x509.Name([x509.NameAttribute(oid, text) for oid, text in named.items() if text])
@@ -65,7 +69,7 @@ def certificate(
             if self_signed
             else x509.Name([x509.NameAttribute(oid, text) for oid, text in issuer_names.items()])
         )
-        .public_key(key.public_key())
+        .public_key(public_key or key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(not_before)
         .not_valid_after(not_after)

@@ -63,6 +63,7 @@ def test_every_enum_of_the_domain_that_is_stored_is_registered() -> None:
         events.EventKind,
         events.EventStatus,
         suppression.SuppressionReason,
+        suppression.SesListState,
         outcomes.HoldScope,
     }
     assert stored == set(ENUMS.values())

@@ -52,6 +52,7 @@ def test_an_empty_environment_names_everything_a_process_needs(
         ({"APP_ENV": "staging"}, "APP_ENV"),
         ({"PORT": "http"}, "PORT"),
         ({"MAIL_FROM": "Shop"}, "MAIL_FROM"),
+        ({"MAIL_FROM": "Shop\nBcc: eve@example.com <shop@example.com>"}, "MAIL_FROM"),
         ({"ALLOWED_SENDERS": "other.example"}, "ALLOWED_SENDERS"),
         ({"SES_CONFIGURATION_SET": "my set"}, "SES_CONFIGURATION_SET"),
         ({"SES_ENDPOINT_URL": "ftp://x"}, "SES_ENDPOINT_URL"),

@@ -7,7 +7,9 @@ from rich.table import Table
 from mail_service.cli import session, shapes
 from mail_service.cli.session import AsJson
 from mail_service.cli.shapes import duration
+from mail_service.domain.events import EXPECTED_WITHIN_SECONDS
 from mail_service.store.stats import Counted
+from mail_service.store.suppression_syncs import Drift
 from mail_service.workflows import observe
 from mail_service.workflows.observe import Figures
 
@@ -38,7 +40,18 @@ def _lines(figures: Figures) -> Iterator[tuple[str, str]]:
     yield "unmatched events", f"{events.unmatched}{_age(events.oldest_unmatched_seconds)}"
     unconfirmed = f"{events.unconfirmed}{_age(events.oldest_unconfirmed_seconds)}"
     yield "accepted without any event", unconfirmed
+    if events.unconfirmed:
+        ages = events.unconfirmed_by_age.items()
+        yield "  by age", ", ".join(f"{count} {age}" for age, count in ages if count)
+    silent = figures.events_silent_seconds
+    if silent is not None and silent >= EXPECTED_WITHIN_SECONDS:
+        yield "no event of any kind for", f"{duration(silent)}: is the subscription there?"
+    yield "events of the last hour", _family(figures.events_last_hour)
+    if figures.event_payloads_dropped_last_day:
+        yield "event payloads dropped, last day", _family(figures.event_payloads_dropped_last_day)
+    yield "subscriptions", _family(figures.subscriptions)
     yield "active suppressions", _family(figures.suppressions)
+    yield "suppression lists", _drift(figures.suppression_drift)
     for calls in figures.calls_last_hour:
         times = ""
         if calls.mean_seconds is not None:
@@ -62,6 +75,18 @@ def _lines(figures: Figures) -> Iterator[tuple[str, str]]:
         if figures.last_sweep_seconds is not None
         else "never: is a worker running?",
     )
+
+
+def _drift(drift: Drift) -> str:
+    last = drift.last_sync_seconds
+    text = (
+        f"only here {drift.ours_only}, only at SES {drift.ses_only}, to be put there "
+        f"{drift.to_be_put}; learned from SES in a day {drift.learned_last_day}; "
+        + (f"synced {duration(last)} ago" if last is not None else "never synced")
+    )
+    if drift.failing:
+        text += f"; {drift.failing} not taken by SES"
+    return text + (f" ({drift.last_error})" if drift.last_error else "")
 
 
 def _age(seconds: float | None) -> str:

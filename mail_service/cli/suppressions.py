@@ -1,5 +1,6 @@
 """``mail-service suppressions``: who gets no mail, why, and how that ends."""
 
+import time
 import uuid
 from typing import Annotated
 
@@ -7,14 +8,20 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from mail_service.cli import session, shapes
+from mail_service.cli import progress, session, shapes, suppression_files
 from mail_service.cli.session import After, AsJson, Limit
 from mail_service.domain.suppression import ReleaseRule, SuppressionReason
-from mail_service.errors import InvalidFields, NotFound
+from mail_service.errors import Conflict, InvalidFields, NotFound
 from mail_service.runtime import Runtime
-from mail_service.workflows import observe, operate
+from mail_service.store.suppression_syncs import Drift, Sync
+from mail_service.workflows import observe, operate, suppression_changes, suppression_sync
 
 app = typer.Typer(help="Suppressions: addresses that get no mail, and why.", no_args_is_help=True)
+app.command("import")(suppression_files.import_)
+app.command("export")(suppression_files.export)
+
+PATIENCE_SECONDS = 60
+"""How long to wait for a sync that a worker has under way."""
 
 
 @app.command("list")
@@ -68,6 +75,8 @@ def add(
         return
     state = "is suppressed now" if created else f"was suppressed already ({row.reason})"
     typer.echo(f"{row.address or address} {state}; id {row.id}")
+    if created:
+        typer.echo("A worker puts it on SES's list too.")
 
 
 @app.command("release")
@@ -94,6 +103,73 @@ def release(
         session.print_json(shapes.plain(row))
         return
     typer.echo(f"{row.address or which} may get mail again ({row.release_rule})")
+    typer.echo("A worker deletes it from SES's list too; `suppressions sync` does it now.")
+
+
+@app.command("sync")
+def sync(
+    full: Annotated[
+        bool, typer.Option("--full/--recent", help="All of SES's list, or what changed on it.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Make our list and SES's agree: take in what SES lists, tell it what was decided here.
+
+    One call a second, which is what SES takes. Safe to stop and to repeat. Exit 1 when it did not come to
+    its end, or SES did not take a change.
+    """
+    with session.runtime() as rt:
+        running = _begin(rt, full)
+        with progress.shown("entries") as tell:
+            done = suppression_sync.read(
+                rt, running, pause=time.sleep, tell=lambda so_far: tell(so_far.listed, 0)
+            )
+        problem = done.error or _tell_ses(rt)
+        drift = suppression_sync.drift(rt)
+    if as_json:
+        shown = {"sync": shapes.plain(done), "drift": shapes.plain(drift), "problem": problem}
+        session.print_json(shown)
+    else:
+        _print_sync(done, drift)
+        if problem is not None:
+            typer.echo(f"SES's list could not be brought in line: {problem}", err=True)
+    if problem is not None:
+        raise typer.Exit(1)
+
+
+def _begin(rt: Runtime, full: bool) -> Sync:
+    for _ in range(PATIENCE_SECONDS):
+        try:
+            return suppression_sync.begin(rt, full=full, by=session.actor())
+        except Conflict:
+            time.sleep(1)
+    return suppression_sync.begin(rt, full=full, by=session.actor())
+
+
+def _tell_ses(rt: Runtime) -> str | None:
+    total = suppression_changes.waiting(rt)
+    done = 0
+
+    def one_more() -> None:
+        nonlocal done
+        done += 1
+        tell(done, total)
+
+    with progress.shown("changes told to SES") as tell:
+        return suppression_changes.carry_out(rt, pause=time.sleep, tell=one_more)
+
+
+def _print_sync(done: Sync, drift: Drift) -> None:
+    scope = "all of SES's list" if done.scope == "full" else f"changes since {done.since}"
+    typer.echo(f"read {scope}: {done.listed} entries on {done.pages} pages")
+    typer.echo(
+        f"from SES: {done.added} new to us, {done.strengthened} made stronger, "
+        f"{done.released} released here since, {done.unreadable} unreadable"
+    )
+    typer.echo(
+        f"now: {drift.ours_only} only here, {drift.ses_only} only at SES, "
+        f"{drift.to_be_put} to be put there"
+    )
 
 
 def _find(rt: Runtime, which: str) -> uuid.UUID:

@@ -113,6 +113,8 @@ def rendered(view: EmailView) -> RenderableType:
     head = Table.grid(padding=(0, 2))
     head.add_row("email", str(row.id))
     head.add_row("state", styled(row.state) + (f" ({row.reason})" if row.reason else ""))
+    if any(attempt.unconfirmed for attempt in view.attempts):
+        head.add_row("", Text("unconfirmed: accepted, and no event came", style="yellow"))
     head.add_row("template", row.template)
     head.add_row("key", Text(row.dedup_key))
     if row.account_id is not None:

@@ -7,6 +7,9 @@ case there; the keyed hash of the match key is what survives erasure.
 
 import hmac
 import re
+from email.charset import Charset
+from email.errors import MessageError
+from email.header import decode_header, make_header
 from email.utils import formataddr
 
 import idna
@@ -16,6 +19,7 @@ RESERVED_DOMAINS = ("test", "invalid", "local")
 """Top-level names of RFC 2606 and RFC 6762 that no mail can reach; refused in production."""
 
 _MAX_LENGTH = 254  # RFC 5321 4.5.3.1.3, less the angle brackets
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAMED = re.compile(r"^\s*(?P<name>[^<>]*?)\s*<(?P<address>[^<>]*)>\s*$")
 
 
@@ -82,7 +86,9 @@ def match_key(text: str) -> str | None:
     domain = domain.lower().rstrip(".")
     if not re.fullmatch(r"[a-z0-9._-]+", domain):
         return None
-    return f"{local.lower()}@{domain}"
+    key = f"{local.lower()}@{domain}"
+    # Some letters are two in lower case, and punycode is longer: a key must be its own key.
+    return key if len(key) <= _MAX_LENGTH else None
 
 
 def keyed_hash(key: bytes, address: str) -> bytes:
@@ -102,5 +108,24 @@ def split_sender(text: str) -> tuple[str, str]:
 
 
 def format_sender(name: str, address: str) -> str:
-    """Give the From value for SES: an encoded word where the name is not ASCII (RFC 2047)."""
-    return formataddr((name, address), charset="utf-8") if name else address
+    """Give the From value for SES: an encoded word where the name is not ASCII (RFC 2047).
+
+    A name that is encoded already is decoded first, so that it stands for the same text. Raises
+    AddressInvalid for one that can't be, or that holds a line end or another control, plain or
+    encoded: what follows it would be a header of its own to whoever decodes it.
+    """
+    shown = name
+    if "=?" in name and not _CONTROL.search(name):
+        shown = _decoded(name)
+    if _CONTROL.search(shown):
+        raise AddressInvalid("expected a display name without control characters")
+    if "=?" in shown:  # or it would be taken for an encoded word
+        return f"{Charset('utf-8').header_encode(shown)} <{address}>"
+    return formataddr((shown, address), charset="utf-8") if shown else address
+
+
+def _decoded(name: str) -> str:
+    try:
+        return str(make_header(decode_header(name)))
+    except (MessageError, LookupError, ValueError) as problem:
+        raise AddressInvalid("expected a display name as text, or encoded by RFC 2047") from problem

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+EXPECTED_WITHIN_SECONDS = 900.0
+"""SES publishes a Send event within seconds of taking a mail. An accepted call of which nothing was
+heard for a quarter of an hour is unconfirmed."""
+
 
 class EventKind(StrEnum):
     """The kind of one event, in our spelling. Order and labels equal the enum in the database."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TypeGuard
 
-from mail_service.domain.address import match_key
 from mail_service.domain.events import (
     EventKind,
     Fact,
@@ -21,6 +20,7 @@ from mail_service.domain.events import (
     Reading,
     Unreadable,
 )
+from mail_service.domain.reported_address import reported_key
 from mail_service.domain.strict_json import read_time, strict_loads
 
 _KINDS = {
@@ -185,7 +185,7 @@ def _entries(detail: Mapping[str, object], name: str) -> Iterator[tuple[str, Map
 
 
 def _address(value: object) -> str | None:
-    return match_key(value) if isinstance(value, str) else None
+    return reported_key(value) if isinstance(value, str) else None
 
 
 def _word(value: object) -> str | None:

@@ -1,5 +1,7 @@
 """Who may not be written to, why, and by which rule a suppression may be lifted."""
 
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from mail_service.domain.events import FactKind
@@ -20,6 +22,27 @@ class ReleaseRule(StrEnum):
     ADDRESS_CONFIRMED = "address_confirmed"
     CONSENT_RENEWED = "consent_renewed"
     OPERATOR_ERROR = "operator_error"
+
+
+class SesListState(StrEnum):
+    """What SES's own list has of a suppression. Order and labels equal the enum in the database."""
+
+    UNKNOWN = "unknown"  # nobody has looked yet
+    PENDING_PUT = "pending_put"
+    LISTED = "listed"
+    ABSENT = "absent"  # stands here, and SES does not list it
+    PENDING_DELETE = "pending_delete"
+    DELETED = "deleted"
+    KEPT = "kept"  # released, and suppressed again before its entry was deleted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One entry of SES's list. ``at`` is when SES last changed it."""
+
+    address: str = field(repr=False)
+    reason: SuppressionReason
+    at: datetime
 
 
 def reason_in(fact: KnownFact) -> SuppressionReason | None:

@@ -7,6 +7,7 @@ from queue import Empty, SimpleQueue
 import urllib3
 
 from mail_service.errors import Unavailable
+from mail_service.gateways.certificates import NotAsked
 
 
 class CertificateFetcher:
@@ -27,10 +28,11 @@ class CertificateFetcher:
     def __call__(self, address: str) -> bytes:
         """Give the file's bytes; Unavailable for anything but a whole, small answer of status 200.
 
-        Follows no redirect, repeats nothing and uses no proxy of the environment.
+        NotAsked where too many are being fetched. Follows no redirect, repeats nothing and uses no
+        proxy of the environment.
         """
         if not self._free.acquire(blocking=False):
-            raise Unavailable("too many signing certificates are being fetched")
+            raise NotAsked("too many signing certificates are being fetched")
         result: SimpleQueue[bytes | Exception] = SimpleQueue()
         thread = threading.Thread(
             target=self._work, args=(address, result), name="certificate-fetch", daemon=True
@@ -39,7 +41,7 @@ class CertificateFetcher:
             thread.start()
         except RuntimeError as fault:
             self._free.release()
-            raise Unavailable("no thread to fetch a signing certificate") from fault
+            raise NotAsked("no thread to fetch a signing certificate") from fault
         try:
             outcome = result.get(timeout=self._deadline)
         except Empty:

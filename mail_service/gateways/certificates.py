@@ -38,6 +38,10 @@ _STALE_AFTER = 3600.0
 _FAILURE_KEPT = 15.0
 
 
+class NotAsked(Unavailable):
+    """No fetch was begun, so nothing is known of the address: it may be asked for at once."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SigningKey:
     """A key that passed the checks, with the dates between which it may be used."""
@@ -140,7 +144,8 @@ class CertificateCache:
     """Keeps the keys of good certificates, fetching each address once however many ask.
 
     Bounded, and only what passed the checks is kept. A failure is remembered for 15 s, apart, so
-    that it stops floods and never pushes a good key out.
+    that it stops floods and never pushes a good key out; a fetch that was never begun is no failure
+    of its address, else a flood of made-up addresses would shut the good one out.
     """
 
     def __init__(
@@ -207,7 +212,7 @@ class CertificateCache:
                 if isinstance(outcome, SigningKey):
                     _keep(self._good, address, outcome)
                     self._failed.pop(address, None)
-                else:
+                elif not isinstance(outcome.fault, NotAsked):
                     _keep(self._failed, address, outcome)
             flight.set_result(outcome)
 

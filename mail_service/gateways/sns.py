@@ -221,10 +221,11 @@ def _read_fields(members: dict[str, object]) -> dict[str, str]:
         if name in members or name in _ALWAYS:
             fields[name] = _text(name, value)
     # Fields are joined by line feeds without lengths. One that holds a line feed could take in the
-    # next, and a message of another topic read as one of ours (research/reliability.md 0.7).
+    # next, and a message of another topic read as one of ours. So a signed text must have one reading:
+    # the last of its lines that says MessageId is the name of that field, and all else follows.
     if "MessageId" in fields.get("Subject", "").splitlines():
         raise MalformedEnvelope("control_character", "the Subject holds another field")
-    if not _WORD.fullmatch(fields["MessageId"]):
+    if not _WORD.fullmatch(fields["MessageId"]) or fields["MessageId"] == "MessageId":
         raise MalformedEnvelope("bad_field", "the MessageId is no id")
     if "Token" in fields and not _SECRET.fullmatch(fields["Token"]):
         raise MalformedEnvelope("bad_field", "the Token is no token")

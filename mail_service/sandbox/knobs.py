@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from mail_service.sandbox.simulator import BEHAVIOURS
 
 EventKind = Literal["Send", "Delivery", "Bounce", "Complaint", "Reject", "DeliveryDelay"]
+Trouble = Literal["denied", "throttled", "unavailable"]
 EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 
 
@@ -50,6 +51,7 @@ class Knobs(BaseModel):
     send_quota: SendQuota = SendQuota()
     enforce_quota: bool = False
     configuration_sets: tuple[str, ...] | None = None
+    operations: Mapping[str, Trouble] = {}
 
     seed: int = 0
 

@@ -60,7 +60,7 @@ class Parts:
         )
         self.newsroom = Newsroom(plan.topic_arn, identity, self.knobs, self.emitter, self.schedule)
         account = Account(self.knobs, plan.topic_arn)
-        suppression = SuppressionList()
+        self.suppression = suppression = SuppressionList()
         sender = Sender(
             ses_model(),
             identity,
@@ -72,7 +72,9 @@ class Parts:
             self.log,
             validate=plan.validate,
         )
-        self.ses = SesApi(ses_model(), account, suppression, sender, validate=plan.validate)
+        self.ses = SesApi(
+            ses_model(), self.knobs, account, suppression, sender, validate=plan.validate
+        )
         self.subscriber = Subscriber(self.topics, self.emitter, self.schedule)
         self.sns = SnsApi(identity, self.topics, self.emitter, self.schedule)
 

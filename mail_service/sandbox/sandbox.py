@@ -17,6 +17,7 @@ from mail_service.sandbox.parts import Parts, Plan
 from mail_service.sandbox.publications import Publication
 from mail_service.sandbox.server import Server
 from mail_service.sandbox.signing import Signer
+from mail_service.sandbox.suppression import Suppressed
 
 DEFAULT_TOPIC_ARN = "arn:aws:sns:eu-west-1:000000000000:ses-events"
 
@@ -132,6 +133,18 @@ class Sandbox:
     def inbox(self, *, to: str = "", search: str = "", limit: int = 100) -> list[dict[str, Any]]:
         """The accepted mails, newest first."""
         return [mail.summary() for mail in self._parts.mails.find(search, to)[:limit]]
+
+    def list_suppressed(self, address: str, reason: str, at: float | None = None) -> None:
+        """Put an address on the account's suppression list, as if SES had done so at a time.
+
+        The reason is BOUNCE or COMPLAINT, the time seconds since 1970; None is now.
+        """
+        when = time.time() if at is None else at
+        self._parts.suppression.put(Suppressed(address, reason, when))
+
+    def suppressed(self) -> dict[str, str]:
+        """The account's suppression list: reason by address."""
+        return {entry.address: entry.reason for entry in self._parts.suppression.entries()}
 
     def release(self) -> int:
         """Deliver the events held back by `hold_events`; return how many there were."""

@@ -7,8 +7,9 @@ from typing import Any
 from mail_service.sandbox.account import Account
 from mail_service.sandbox.connection import Connection, Request, Response
 from mail_service.sandbox.ids import new_uuid
+from mail_service.sandbox.knobs import KnobBoard
 from mail_service.sandbox.sender import Sender
-from mail_service.sandbox.ses_errors import SesError, not_implemented
+from mail_service.sandbox.ses_errors import SesError, not_implemented, trouble
 from mail_service.sandbox.ses_model import Operation, SesModel, json_payload
 from mail_service.sandbox.suppression import (
     SuppressionList,
@@ -27,6 +28,7 @@ class SesApi:
     def __init__(
         self,
         model: SesModel,
+        knobs: KnobBoard,
         account: Account,
         suppression: SuppressionList,
         sender: Sender,
@@ -34,6 +36,7 @@ class SesApi:
         validate: bool,
     ) -> None:
         self._model = model
+        self._knobs = knobs
         self._sender = sender
         self._validate = validate
         self._operations: dict[str, Callable[[Params], Params]] = {
@@ -73,6 +76,8 @@ class SesApi:
         handler = self._operations.get(operation.name)
         if handler is None:
             raise not_implemented(f"the SES operation {operation.name}")
+        if kind := self._knobs.now.operations.get(operation.name):
+            raise trouble(kind, operation.name)
         payload = json_payload(request.body)
         params = self._model.read(operation, labels, request.query, payload)
         if self._validate:

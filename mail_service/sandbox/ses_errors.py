@@ -27,6 +27,17 @@ def not_found(message: str) -> SesError:
     return SesError(404, "NotFoundException", message)
 
 
+def trouble(kind: str, operation: str) -> SesError:
+    """What SES answers to an operation that is denied, throttled or unavailable."""
+    if kind == "denied":
+        who = "arn:aws:iam::000000000000:user/sandbox"
+        text = f"User: {who} is not authorized to perform: ses:{operation} on resource: *"
+        return SesError(403, "AccessDeniedException", text)
+    if kind == "throttled":
+        return SesError(429, "TooManyRequestsException", "Rate exceeded")
+    return SesError(503, "ServiceUnavailableException", "Service is unavailable")
+
+
 def not_implemented(what: str) -> SesError:
     """The sandbox's own answer to what it does not imitate."""
     return SesError(501, "NotImplemented", f"The sandbox does not implement {what}.")

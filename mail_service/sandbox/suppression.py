@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import math
 import threading
 import time
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mail_service.sandbox.addresses import bare_address
-from mail_service.sandbox.ses_errors import SesError, not_found
+from mail_service.sandbox.ses_errors import SesError, bad_request, not_found
 
 _MOST_PER_PAGE = 1000
 
@@ -29,7 +30,7 @@ class Suppressed:
         return {
             "EmailAddress": self.address,
             "Reason": self.reason,
-            "LastUpdateTime": round(self.at, 3),
+            "LastUpdateTime": math.floor(self.at * 1000) / 1000,
         }
 
 
@@ -102,7 +103,9 @@ def delete_suppressed_destination(known: SuppressionList, params: dict[str, Any]
 
 def list_suppressed_destinations(known: SuppressionList, params: dict[str, Any]) -> dict[str, Any]:
     """ListSuppressedDestinations."""
-    size = min(params.get("PageSize", _MOST_PER_PAGE), _MOST_PER_PAGE)
+    size = params.get("PageSize", _MOST_PER_PAGE)
+    if not 1 <= size <= _MOST_PER_PAGE:
+        raise bad_request(f"PageSize must be between 1 and {_MOST_PER_PAGE}.")
     after = _address_in(params["NextToken"]) if "NextToken" in params else ""
     reasons = params.get("Reasons")
     start, end = _seconds(params.get("StartDate")), _seconds(params.get("EndDate"))

@@ -20,7 +20,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from mail_service.domain.events import EventKind, EventStatus
 from mail_service.domain.outcomes import HoldScope
 from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
-from mail_service.domain.suppression import SuppressionReason
+from mail_service.domain.suppression import SesListState, SuppressionReason
 from mail_service.errors import CommitUnknown, SettingsError, Unavailable
 from mail_service.store.deadlines import Deadlines
 
@@ -35,6 +35,7 @@ ENUMS: Mapping[str, type[StrEnum]] = {
     "event_kind": EventKind,
     "event_status": EventStatus,
     "suppression_reason": SuppressionReason,
+    "ses_list_state": SesListState,
     "hold_scope": HoldScope,
 }
 """Native enums and the classes whose members are their labels, in the same order."""

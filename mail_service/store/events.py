@@ -26,7 +26,7 @@ class NewEvent:
     request_tag: str | None
     occurred_at: datetime
     facts: tuple[KnownFact, ...]
-    payload: str
+    payload: str | None  # None: over the hour's share of events that found no call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +117,18 @@ def add(tx: Tx, event: NewEvent) -> bool:
     )
 
 
+def known(tx: Tx, topic_arn: str, sns_message_id: str) -> bool:
+    """Say whether an event is stored."""
+    return tx.value(
+        bool,
+        """
+        SELECT EXISTS (SELECT FROM mail_service.ses_events
+                       WHERE topic_arn = %s AND sns_message_id = %s)
+        """,
+        (topic_arn, sns_message_id),
+    )
+
+
 def settle(tx: Tx, event_id: UUID, status: EventStatus, attempt_id: UUID | None) -> None:
     """Record how far an event was understood; the attempt is given exactly when it is matched."""
     tx.run(
@@ -144,19 +156,23 @@ def waiting_for(tx: Tx, *, message_ids: Sequence[str]) -> list[StoredEvent]:
     )
 
 
-def matchable(tx: Tx, limit: int) -> list[StoredEvent]:
-    """Lock unmatched events for which an attempt of ours is known by now."""
+def matchable(
+    tx: Tx, *, oldest_seconds: float, newest_seconds: float, limit: int
+) -> list[StoredEvent]:
+    """Lock unmatched events of these ages for which an attempt of ours is known by now."""
     return tx.all(
         StoredEvent,
         f"""
         SELECT {_STORED} FROM mail_service.ses_events e
         WHERE status = 'unmatched'
+          AND received_at >= mail_service.clock() - make_interval(secs => %(oldest)s)
+          AND received_at <= mail_service.clock() - make_interval(secs => %(newest)s)
           AND (EXISTS (SELECT FROM mail_service.send_attempts a
                        WHERE a.provider_message_id = e.provider_message_id)
             OR EXISTS (SELECT FROM mail_service.send_attempts a WHERE a.id = e.request_tag::uuid))
-        ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED
+        ORDER BY received_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
         """,
-        (limit,),
+        {"oldest": oldest_seconds, "newest": newest_seconds, "limit": limit},
     )
 
 
@@ -190,4 +206,22 @@ def page(
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
         """,
         {"status": status, "at": at, "last": last, "limit": limit},
+    )
+
+
+def silent_seconds(tx: Tx) -> float | None:
+    """Give for how long accepted mail has waited since which no event of any kind came; None if none has.
+
+    Counted from the call's claim: an event may come before the call is recorded as accepted.
+    """
+    return tx.maybe(
+        float,
+        """
+        SELECT extract(epoch FROM mail_service.clock() - min(started_at))::double precision
+        FROM mail_service.send_attempts
+        WHERE state = 'accepted'
+          AND started_at > mail_service.clock() - interval '24 hours'
+          AND started_at > COALESCE((SELECT max(received_at) FROM mail_service.ses_events),
+                                    '-infinity'::timestamptz)
+        """,
     )

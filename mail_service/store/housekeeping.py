@@ -33,13 +33,15 @@ def seconds_since(tx: Tx, name: str) -> float | None:
     )
 
 
-def count_rejection(tx: Tx, cause: str) -> None:
-    """Count a refused webhook request, per hour and cause; no row per request."""
-    tx.run(
+def count_rejection(tx: Tx, cause: str) -> int:
+    """Count a refused webhook request, per hour and cause, no row per request; gives this hour's."""
+    return tx.value(
+        int,
         """
         INSERT INTO mail_service.webhook_rejections (hour, cause, count)
         VALUES (date_trunc('hour', mail_service.clock()), %s, 1)
         ON CONFLICT (hour, cause) DO UPDATE SET count = webhook_rejections.count + 1
+        RETURNING count
         """,
         (cause,),
     )

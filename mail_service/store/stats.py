@@ -27,16 +27,6 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
-    """Events that found no attempt, and mail that was told nothing about."""
-
-    unmatched: int
-    oldest_unmatched_seconds: float | None
-    unconfirmed: int
-    oldest_unconfirmed_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
     """Calls to SES that began in the last hour, by what is known of them."""
 
@@ -147,33 +137,6 @@ def rejections(tx: Tx) -> list[Counted]:
         WHERE hour > mail_service.clock() - interval '24 hours' GROUP BY 1 ORDER BY 1
         """,
     )
-
-
-def events(tx: Tx) -> Events:
-    """Give events that wait for their attempt, and accepted calls that no event spoke of yet."""
-    found = tx.one(
-        Events,
-        """
-        SELECT u.unmatched, u.oldest_unmatched_seconds, c.unconfirmed, c.oldest_unconfirmed_seconds
-        FROM (
-            SELECT count(*) AS unmatched,
-                   extract(epoch FROM mail_service.clock() - min(received_at))::double precision
-                       AS oldest_unmatched_seconds
-            FROM mail_service.ses_events WHERE status = 'unmatched'
-        ) u, (
-            SELECT count(*) AS unconfirmed,
-                   extract(epoch FROM mail_service.clock() - min(a.started_at))::double precision
-                       AS oldest_unconfirmed_seconds
-            FROM mail_service.send_attempts a
-            WHERE a.state = 'accepted'
-              AND a.started_at > mail_service.clock() - interval '24 hours'
-              AND NOT EXISTS (SELECT FROM mail_service.ses_events e WHERE e.attempt_id = a.id)
-        ) c
-        """,
-    )
-    if found is None:
-        raise LookupError("the statement gave no row")
-    return found
 
 
 def calls(tx: Tx) -> list[Calls]:

@@ -1,6 +1,7 @@
 """SNS subscriptions: offers that wait for our confirmation, and what became of them."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from mail_service.store.database import Tx
@@ -19,6 +20,33 @@ class Offer:
 
     def __repr__(self) -> str:
         return f"Offer(id={self.id!r}, topic_arn={self.topic_arn!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscription:
+    """One subscription as a list shows it, without its token."""
+
+    id: UUID
+    topic_arn: str
+    state: str
+    subscription_arn: str | None
+    tries: int
+    last_error: str | None
+    offered_at: datetime
+    settled_at: datetime | None
+
+
+def listed(tx: Tx, limit: int) -> list[Subscription]:
+    """Give what SNS offered and what became of it, newest first."""
+    return tx.all(
+        Subscription,
+        """
+        SELECT id, topic_arn, state::text AS state, subscription_arn, tries, last_error,
+               offered_at, settled_at
+        FROM mail_service.sns_subscriptions ORDER BY offered_at DESC, id DESC LIMIT %s
+        """,
+        (limit,),
+    )
 
 
 def add_offer(tx: Tx, *, offer_id: UUID, topic_arn: str, sns_message_id: str, token: str) -> bool:

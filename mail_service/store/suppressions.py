@@ -1,10 +1,11 @@
 """Suppressions: one active row per mailbox. Events only add or strengthen; only a person releases."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from mail_service.domain.suppression import ReleaseRule, SuppressionReason
+from mail_service.domain.suppression import ReleaseRule, SesListState, SuppressionReason
 from mail_service.store.database import Tx
 
 
@@ -23,10 +24,13 @@ class Suppression:
     released_by: str | None
     release_rule: str | None
     release_reason: str | None
+    ses_state: SesListState
+    ses_checked_at: datetime | None
+    ses_error: str | None
 
 
 _COLUMNS = """id, address, reason, source, note, returns, created_at, released_at, released_by,
-              release_rule, release_reason"""
+              release_rule, release_reason, ses_state, ses_checked_at, ses_error"""
 
 
 def suppress(
@@ -39,20 +43,23 @@ def suppress(
     source: str,
     note: str | None = None,
     evidence_at: datetime | None = None,
+    put_at_ses: bool = False,
 ) -> UUID | None:
     """Add a suppression or strengthen the standing one; gives its id.
 
     None when a release covers the evidence: a person lifted the suppression after it was dated.
-    ``evidence_at`` None means now.
+    ``evidence_at`` None means now. A new one is put on SES's list as well if asked. (Once hashes can
+    be erased, this is where an erased one is stored without its address.)
     """
-    return tx.maybe(
+    standing = tx.maybe(
         UUID,
         """
         INSERT INTO mail_service.suppressions AS s
-            (id, address_hash, address, reason, source, note, returns)
+            (id, address_hash, address, reason, source, note, returns, ses_state)
         SELECT %(id)s, %(hash)s, %(address)s, %(reason)s, %(source)s, %(note)s,
                (SELECT count(*) FROM mail_service.suppressions p
-                WHERE p.address_hash = %(hash)s AND p.released_at IS NOT NULL)
+                WHERE p.address_hash = %(hash)s AND p.released_at IS NOT NULL),
+               %(ses_state)s
         WHERE NOT EXISTS (
             SELECT FROM mail_service.suppressions p
             WHERE p.address_hash = %(hash)s
@@ -69,7 +76,29 @@ def suppress(
             "source": source,
             "note": note,
             "evidence_at": evidence_at,
+            "ses_state": SesListState.PENDING_PUT if put_at_ses else SesListState.UNKNOWN,
         },
+    )
+    if standing == new_id and evidence_at is not None and withdraw(tx, {new_id: evidence_at}):
+        return None
+    return standing
+
+
+def withdraw(tx: Tx, added: Mapping[UUID, datetime]) -> int:
+    """Take back what this transaction added although a release covers its evidence; gives how many.
+
+    Adding waits at the unique index for a release under way, and then goes on with what it saw before
+    that release. Once it has added, every earlier release is committed, and this statement sees it.
+    """
+    return tx.run(
+        """
+        DELETE FROM mail_service.suppressions s
+        USING unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS e(id, at)
+        WHERE s.id = e.id AND EXISTS (
+            SELECT FROM mail_service.suppressions p
+            WHERE p.address_hash = s.address_hash AND p.released_at >= e.at)
+        """,
+        {"ids": list(added), "times": list(added.values())},
     )
 
 
@@ -91,13 +120,18 @@ def by_id(tx: Tx, suppression_id: UUID, *, for_update: bool = False) -> Suppress
 def release(
     tx: Tx, suppression_id: UUID, *, rule: ReleaseRule, reason: str, by: str
 ) -> Suppression | None:
-    """Lift an active suppression; None when it was lifted before."""
+    """Lift an active suppression, to be deleted at SES too; None when it was lifted before.
+
+    A put that is under way ends first (``ses_list.next_change``).
+    """
     return tx.one(
         Suppression,
         f"""
         UPDATE mail_service.suppressions
         SET released_at = mail_service.clock(), released_by = %(by)s, release_rule = %(rule)s,
-            release_reason = %(reason)s
+            release_reason = %(reason)s, ses_state = 'pending_delete', ses_tries = 0, ses_error = NULL,
+            ses_next_at = LEAST(GREATEST(ses_next_at, mail_service.clock()),
+                                mail_service.clock() + interval '5 minutes')
         WHERE id = %(id)s AND released_at IS NULL
         RETURNING {_COLUMNS}
         """,

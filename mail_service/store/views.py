@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from mail_service.domain.events import EventKind
+from mail_service.domain.events import EXPECTED_WITHIN_SECONDS, EventKind
 from mail_service.domain.facts import RecipientFacts, RecipientStatus, status
 from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
 from mail_service.store.database import Tx
@@ -51,7 +51,7 @@ class RecipientView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """One call to SES."""
+    """One call to SES. ``unconfirmed``: accepted a while ago, and no event speaks of it."""
 
     email_id: UUID
     id: UUID
@@ -66,6 +66,7 @@ class AttemptView:
     finished_at: datetime | None
     decision: str
     resolved_by: str | None
+    unconfirmed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,10 +217,14 @@ def _complete(tx: Tx, rows: Sequence[EmailRow]) -> list[EmailView]:
         AttemptView,
         """
         SELECT email_id, id, number, epoch, state, request_tag, provider_message_id, error_class,
-               error_code, started_at, finished_at, decision, resolved_by
-        FROM mail_service.send_attempts WHERE email_id = ANY(%s) ORDER BY email_id, number
+               error_code, started_at, finished_at, decision, resolved_by,
+               state = 'accepted'
+               AND started_at < mail_service.clock() - make_interval(secs => %s)
+               AND NOT EXISTS (SELECT FROM mail_service.ses_events e WHERE e.attempt_id = a.id)
+                   AS unconfirmed
+        FROM mail_service.send_attempts a WHERE email_id = ANY(%s) ORDER BY email_id, number
         """,
-        (ids,),
+        (EXPECTED_WITHIN_SECONDS, ids),
     )
     events = tx.all(
         EventView,

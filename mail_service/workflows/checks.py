@@ -37,7 +37,11 @@ def check_sender(rt: Runtime, text: str, problems: dict[str, str]) -> str:
     lowered = address.lower()
     if not rt.settings.senders & {lowered, lowered.rpartition("@")[2]}:
         problems["from"] = "expected an address or domain of ALLOWED_SENDERS"
-    return format_sender(name, address)
+    try:
+        return format_sender(name, address)
+    except AddressInvalid as invalid:
+        problems["from"] = str(invalid)
+        return ""
 
 
 def check_dedup_key(key: str, problems: dict[str, str]) -> None:

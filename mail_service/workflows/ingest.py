@@ -4,34 +4,41 @@ The envelope is read before any transaction is opened, so that a request that is
 connection and no certificate is fetched inside a transaction.
 """
 
-import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import assert_never
 
-from mail_service.domain.address import keyed_hash
 from mail_service.domain.events import (
-    EventKind,
     EventStatus,
-    Notice,
     Notification,
-    ProviderEvent,
-    Reading,
     SubscriptionOffer,
-    Unreadable,
     UnsubscribeNotice,
 )
-from mail_service.domain.facts import KnownFact
-from mail_service.domain.ses_json import read_event
 from mail_service.errors import EnvelopeRefused, Unavailable
-from mail_service.ports import TAG_HEADER, TAG_NAME
 from mail_service.runtime import Runtime
-from mail_service.store import events, housekeeping, subscriptions
+from mail_service.store import events, housekeeping, shares, subscriptions
 from mail_service.store.database import Tx
 from mail_service.store.events import NewEvent, StoredEvent
 from mail_service.store.subscriptions import Offer
 from mail_service.workflows import journal
-from mail_service.workflows.match import match
+from mail_service.workflows.match import is_ours, match
+from mail_service.workflows.understand import storable, understand
+
+HOURLY_BYTES = 16 * 1024 * 1024
+"""Payload of events that found no call which is kept from one hour: some four thousand events, and
+over RETAIN_UNMATCHED_DAYS at most a few gigabytes. Unreadable texts have a share of their own."""
+
+_REMEDIES = {
+    "raw_delivery": "set the attribute RawMessageDelivery of the topic's subscription to false: "
+    "without SNS's envelope nothing is signed, so nothing can be believed",
+    "signature_version": "set the attribute SignatureVersion of the topic to 2, "
+    "or list 1 in SNS_SIGNATURE_VERSIONS",
+}
+"""Refusals that a setting of ours at AWS may cause, and what to do: no retry brings those events back."""
+
+_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class Taken(StrEnum):
@@ -51,7 +58,7 @@ def accept(rt: Runtime, headers: Mapping[str, str], body: bytes) -> Taken:
     try:
         envelope = rt.read_envelope(headers, body)
     except EnvelopeRefused as refused:
-        _count(rt, refused)
+        _count(rt, headers, refused)
         raise
     match envelope:
         case Notification():
@@ -64,33 +71,59 @@ def accept(rt: Runtime, headers: Mapping[str, str], body: bytes) -> Taken:
             assert_never(envelope)
 
 
-def _count(rt: Runtime, refused: EnvelopeRefused) -> None:
+def _count(rt: Runtime, headers: Mapping[str, str], refused: EnvelopeRefused) -> None:
     journal.stage("webhook.refused", cause=refused.cause, detail=str(refused))
     try:
         with rt.db.transaction() as tx:
-            housekeeping.count_rejection(tx, refused.cause)
+            so_far = housekeeping.count_rejection(tx, refused.cause)
     except Unavailable:
         # The refusal stands without its count; a forged request must not turn into a retry.
         journal.stage("webhook.refusal_not_counted", cause=refused.cause)
+        return
+    remedy = _REMEDIES.get(refused.cause)
+    if remedy is not None and so_far == 1:
+        # Once an hour: anybody can post such a request, and none of it is worth two alarms.
+        journal.alarm(
+            f"webhook_{refused.cause}", do=remedy, subscription_arn=_subscription(rt, headers)
+        )
+
+
+def _subscription(rt: Runtime, headers: Mapping[str, str]) -> str | None:
+    """Give the subscription that a request says it is of, if it has the form of one of our topics'."""
+    told = headers.get("x-amz-sns-subscription-arn", "")
+    topic_arn, _, name = told.rpartition(":")
+    return told if topic_arn in rt.settings.sns_topic_arns and _NAME.fullmatch(name) else None
 
 
 def _store(rt: Runtime, notification: Notification) -> Taken:
-    reading = read_event(notification.text, tag_name=TAG_NAME, tag_header=TAG_HEADER)
-    event = _event(rt, notification, reading)
+    understood = understand(rt, notification.text, at=notification.at)
+    event = NewEvent(
+        id=rt.new_id(),
+        topic_arn=notification.topic_arn,
+        sns_message_id=notification.sns_message_id,
+        kind=understood.kind,
+        status=understood.status,
+        provider_message_id=understood.provider_message_id,
+        request_tag=understood.request_tag,
+        occurred_at=understood.occurred_at,
+        facts=understood.facts,
+        payload=storable(notification.text),
+    )
+    stored = StoredEvent(
+        id=event.id,
+        kind=event.kind,
+        status=event.status,
+        provider_message_id=event.provider_message_id,
+        request_tag=event.request_tag,
+        facts=events.written(event.facts),
+    )
 
     def write(tx: Tx) -> tuple[Taken, EventStatus]:
-        if not events.add(tx, event):
+        new = event if is_ours(tx, stored) else _within_its_share(tx, event)
+        if new is None or not events.add(tx, new):
             return Taken.DUPLICATE, event.status
         if event.status is not EventStatus.UNMATCHED:
             return Taken.STORED, event.status
-        stored = StoredEvent(
-            id=event.id,
-            kind=event.kind,
-            status=event.status,
-            provider_message_id=event.provider_message_id,
-            request_tag=event.request_tag,
-            facts=events.written(event.facts),
-        )
         return Taken.STORED, match(rt, tx, stored)
 
     taken, status = rt.db.transact(write)
@@ -103,65 +136,32 @@ def _store(rt: Runtime, notification: Notification) -> Taken:
         provider_message_id=event.provider_message_id,
         attempt_id=event.request_tag,
     )
-    if isinstance(reading, Unreadable) and taken is Taken.STORED:
-        journal.alarm("event_unparseable", event_id=event.id, why=reading.why)
+    if taken is Taken.STORED:
+        if understood.status is EventStatus.UNPARSEABLE:
+            journal.alarm("event_unparseable", event_id=event.id, why=understood.why)
+        elif understood.notice:
+            journal.stage(
+                "topic.validated", topic_arn=event.topic_arn, means="AWS's own test arrived here"
+            )
     return taken
 
 
-def _event(rt: Runtime, notification: Notification, reading: Reading) -> NewEvent:
-    kind, status = EventKind.OTHER, EventStatus.UNMATCHED
-    message_id = tag = None
-    occurred_at = notification.at
-    facts: tuple[KnownFact, ...] = ()
-    match reading:
-        case ProviderEvent():
-            kind = reading.kind
-            if kind is EventKind.RECEIVED:
-                status = EventStatus.FOREIGN
-            message_id, tag = reading.provider_message_id, reading.request_tag
-            occurred_at = reading.occurred_at or notification.at
-            facts = tuple(
-                KnownFact(
-                    kind=fact.kind,
-                    address_hash=(
-                        keyed_hash(rt.address_key, fact.address)
-                        if fact.address is not None
-                        else None
-                    ),
-                    at=fact.at or notification.at,
-                    type=fact.type,
-                    subtype=fact.subtype,
-                    action=fact.action,
-                )
-                for fact in reading.facts
-            )
-        case Notice():
-            status = EventStatus.FOREIGN
-        case Unreadable():
-            status = EventStatus.UNPARSEABLE
-        case _:
-            assert_never(reading)
-    return NewEvent(
-        id=rt.new_id(),
-        topic_arn=notification.topic_arn,
-        sns_message_id=notification.sns_message_id,
-        kind=kind,
-        status=status,
-        provider_message_id=message_id,
-        request_tag=tag,
-        occurred_at=occurred_at,
-        facts=facts,
-        payload=_storable(notification.text),
-    )
+def _within_its_share(tx: Tx, event: NewEvent) -> NewEvent | None:
+    """Give the event as it is to be stored though no call of ours is known for it; None for a twin.
 
-
-def _storable(text: str) -> str:
-    """Give the text itself, or as a JSON string where it holds what PostgreSQL can't store."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(text)
-    return json.dumps(text) if "\0" in text else text
+    Over the hour's share its payload is left out: the row alone can still be matched if it is ours
+    and came early, and another application's flood can't fill the database.
+    """
+    if events.known(tx, event.topic_arn, event.sns_message_id):
+        return None
+    pool = "unreadable" if event.status is EventStatus.UNPARSEABLE else "unattached"
+    size = len((event.payload or "").encode())
+    share = shares.take_share(tx, pool, size=size, hourly=HOURLY_BYTES)
+    if share.fits:
+        return event
+    if share.dropped == 1:
+        journal.alarm_once(tx, "event_payloads_dropped", pool=pool, topic_arn=event.topic_arn)
+    return replace(event, payload=None)
 
 
 def _offer(rt: Runtime, offer: SubscriptionOffer) -> Taken:

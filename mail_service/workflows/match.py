@@ -5,6 +5,7 @@ the caller's transaction, under the email's row lock, so that each sees what the
 """
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from mail_service.domain import sending
 from mail_service.domain.events import EventKind, EventStatus
@@ -67,6 +68,19 @@ def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
         decision=settlement.decision if settlement.move is not None else None,
     )
     return EventStatus.MATCHED
+
+
+def is_ours(tx: Tx, event: StoredEvent) -> bool:
+    """Say whether a call of ours is known for an event, by its tag or its MessageId."""
+    return event.kind is not EventKind.RECEIVED and _attempt_of(tx, event) is not None
+
+
+def merge_again(rt: Runtime, tx: Tx, event: StoredEvent, attempt_id: UUID) -> None:
+    """Merge what a matched event says, read anew, into the recipients of the call it stands at."""
+    attempt = attempts.of(tx, [attempt_id])[attempt_id]
+    if outbox.lock(tx, attempt.email_id) is None:
+        raise Impossible("an attempt's email is gone")
+    _merge_facts(rt, tx, event, attempt)
 
 
 def match_waiting(rt: Runtime, tx: Tx, message_ids: Sequence[str]) -> None:

@@ -15,17 +15,23 @@ from mail_service.errors import InvalidFields, NotFound
 from mail_service.runtime import Runtime
 from mail_service.store import (
     accounts,
+    event_stats,
     events,
     holds,
     housekeeping,
     schema,
     stats,
+    subscriptions,
+    suppression_syncs,
     suppressions,
     views,
 )
 from mail_service.store.accounts import Account
+from mail_service.store.event_stats import Events
 from mail_service.store.holds import Hold
-from mail_service.store.stats import Calls, Counted, Delay, Events, Queue
+from mail_service.store.stats import Calls, Counted, Delay, Queue
+from mail_service.store.subscriptions import Subscription
+from mail_service.store.suppression_syncs import Drift
 from mail_service.store.views import EmailView, Filter
 from mail_service.workflows.reconcile import SWEEP
 
@@ -49,7 +55,12 @@ class Figures:
     suppressed: Sequence[Counted]
     cancelled: Sequence[Counted]
     suppressions: Sequence[Counted]
+    suppression_drift: Drift
     events: Events
+    events_silent_seconds: float | None
+    events_last_hour: Sequence[Counted]
+    event_payloads_dropped_last_day: Sequence[Counted]
+    subscriptions: Sequence[Counted]
     calls_last_hour: Sequence[Calls]
     delays_last_hour: Delay
     webhook_rejections_last_day: Sequence[Counted]
@@ -61,11 +72,12 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """Whether this process can do its work, and how long ago the last sweep was."""
+    """Whether this process can do its work, how long ago the last sweep was, and whether events come."""
 
     schema_version: str | None
     schema_needed: str
     last_sweep_seconds: float | None
+    events_silent_seconds: float | None
 
     @property
     def ready(self) -> bool:
@@ -113,6 +125,12 @@ def list_events(
     return _page(found, limit, [(event.received_at, event.id) for event in found])
 
 
+def list_subscriptions(rt: Runtime, *, limit: int) -> list[Subscription]:
+    """Give what SNS offered to bring us and what became of it, newest first."""
+    with rt.db.transaction() as tx:
+        return subscriptions.listed(tx, limit)
+
+
 def list_suppressions(
     rt: Runtime,
     *,
@@ -151,7 +169,12 @@ def figures(rt: Runtime) -> Figures:
             suppressed=stats.ended_badly(tx, "suppressed"),
             cancelled=stats.ended_badly(tx, "cancelled"),
             suppressions=stats.active_suppressions(tx),
-            events=stats.events(tx),
+            suppression_drift=suppression_syncs.drift(tx),
+            events=event_stats.events(tx),
+            events_silent_seconds=events.silent_seconds(tx),
+            events_last_hour=event_stats.by_kind(tx),
+            event_payloads_dropped_last_day=event_stats.dropped_payloads(tx),
+            subscriptions=event_stats.subscriptions(tx),
             calls_last_hour=stats.calls(tx),
             delays_last_hour=stats.delays(tx),
             webhook_rejections_last_day=stats.rejections(tx),
@@ -169,6 +192,7 @@ def readiness(rt: Runtime) -> Readiness:
             schema_version=schema.version(tx),
             schema_needed=schema.newest(),
             last_sweep_seconds=housekeeping.seconds_since(tx, SWEEP),
+            events_silent_seconds=events.silent_seconds(tx),
         )
 
 

@@ -97,7 +97,10 @@ def _hash(secret: str) -> bytes:
 
 
 def suppress(rt: Runtime, *, address: str, note: str | None, by: str) -> tuple[Suppression, bool]:
-    """Stop mail to an address; gives the standing suppression and whether this call made it."""
+    """Stop mail to an address; gives the standing suppression and whether this call made it.
+
+    A worker puts it on SES's list too, so that no other application of the account writes there.
+    """
     hashed, normal = _known(rt, address)
     if note is not None and len(note) > 500:
         raise InvalidFields({"note": "expected at most 500 characters"})
@@ -112,6 +115,7 @@ def suppress(rt: Runtime, *, address: str, note: str | None, by: str) -> tuple[S
             reason=SuppressionReason.MANUAL,
             source=by,
             note=note,
+            put_at_ses=True,
         )
         row = suppressions.by_id(tx, standing) if standing is not None else None
         if row is None:
@@ -132,7 +136,10 @@ def release(
     confirmed: bool,
     by: str,
 ) -> Suppression:
-    """Lift a suppression by a stated rule. Raises NotFound, or Conflict where the rule does not reach."""
+    """Lift a suppression by a stated rule. Raises NotFound, or Conflict where the rule does not reach.
+
+    It is lifted at once here, and on SES's list by a worker, however long that takes.
+    """
     if not 0 < len(reason.strip()) <= 500:
         raise InvalidFields({"reason": "expected 1 to 500 characters"})
 

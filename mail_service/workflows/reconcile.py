@@ -17,14 +17,20 @@ from mail_service.store import attempts, events, housekeeping, idempotency, outb
 from mail_service.store.attempts import Finding
 from mail_service.store.database import Tx
 from mail_service.store.outbox import Step
-from mail_service.workflows import decide, holding, ingest, journal, pace, retain
+from mail_service.workflows import decide, holding, ingest, journal, pace, retain, silence
 from mail_service.workflows.match import match
 
 BATCH = 500
 MAX_BATCHES = 200
 FOREIGN_AFTER_SECONDS = 24 * 3600
+FRESH_SECONDS = 600.0
+"""Longer than any transaction lasts. An event and the finalise of its call miss each other only while
+both are open; ten minutes after both, either has found the other."""
+
+EVER_SECONDS = 1e9
 BROKER_ROWS_KEPT_SECONDS = 3600
 SWEEP = "sweep"
+_MATCHED = "events_matched"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +62,7 @@ def sweep(rt: Runtime) -> Swept | None:
     swept = Swept(
         leases_expired=_in_batches(rt, _expire_leases),
         doubts_resolved=_in_batches(rt, _resolve_proved),
-        events_matched=_in_batches(rt, _match_waiting),
+        events_matched=_match_waiting(rt),
         events_given_up=_in_batches(rt, _give_up),
         policy_resends=_alone(rt, lambda rt, tx: decide.apply_policy(rt, tx, BATCH)),
     )
@@ -64,6 +70,7 @@ def sweep(rt: Runtime) -> Swept | None:
     _in_batches(rt, _purge_broker)
     _in_batches(rt, _forget_answers)
     _confirm_subscriptions(rt)
+    silence.watch(rt)
     retain.hourly(rt)
     return swept
 
@@ -143,12 +150,27 @@ def _close(tx: Tx, emails: Mapping[UUID, Email]) -> int:
     return len(emails)
 
 
-def _match_waiting(rt: Runtime, tx: Tx) -> int:
-    """Match events that came before their MessageId was saved."""
-    matched = 0
-    for event in events.matchable(tx, BATCH):
-        matched += match(rt, tx, event) is EventStatus.MATCHED
-    return matched
+def _match_waiting(rt: Runtime) -> int:
+    """Match events that came before their MessageId was saved.
+
+    Only those since the last time, and those about to be given up: whatever else waits was looked at,
+    and a flood of another application's events must not make every sweep long.
+    """
+    with rt.db.transaction() as tx:
+        since = housekeeping.seconds_since(tx, _MATCHED)
+    oldest = EVER_SECONDS if since is None else since + FRESH_SECONDS
+    fresh = _in_batches(rt, lambda rt, tx: _match(rt, tx, oldest=oldest, newest=-FRESH_SECONDS))
+    old = _in_batches(
+        rt, lambda rt, tx: _match(rt, tx, oldest=EVER_SECONDS, newest=FOREIGN_AFTER_SECONDS)
+    )
+    with rt.db.transaction() as tx:
+        housekeeping.beat(tx, _MATCHED)
+    return fresh + old
+
+
+def _match(rt: Runtime, tx: Tx, *, oldest: float, newest: float) -> int:
+    waiting = events.matchable(tx, oldest_seconds=oldest, newest_seconds=newest, limit=BATCH)
+    return sum(match(rt, tx, event) is EventStatus.MATCHED for event in waiting)
 
 
 def _give_up(rt: Runtime, tx: Tx) -> int:
@@ -165,7 +187,8 @@ def _forget_answers(rt: Runtime, tx: Tx) -> int:
 
 def _confirm_subscriptions(rt: Runtime) -> None:
     with rt.db.transaction() as tx:
-        subscriptions.expire(tx)
+        if expired := subscriptions.expire(tx):
+            journal.alarm_once(tx, "subscription_expired", offers=expired)
         offers = subscriptions.open_offers(tx, 10) if rt.settings.sns_auto_confirm else []
     for offer in offers:
         ingest.confirm(rt, offer)

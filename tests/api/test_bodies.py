@@ -166,6 +166,8 @@ def test_an_unknown_field_is_named_and_never_ignored(standing: Api, field: str):
         ({"reply_to": ["nobody"]}, {"reply_to.0"}),
         ({"from": "ada@elsewhere.example"}, {"from"}),
         ({"from": "Ada\r\nBcc: eve@example.com <ada@example.com>"}, {"from"}),
+        ({"from": "=?utf-8?b?DQo=?= <ada@example.com>"}, {"from"}),
+        ({"from": "=?none?q?a?= <ada@example.com>"}, {"from"}),
         ({"on_ambiguous": "guess"}, {"on_ambiguous"}),
     ],
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mail_service.domain.states import TRANSITIONS, EmailState
 from tests.campaign import auditor as campaign
 from tests.campaign.auditor import Verdict
-from tests.chaos import end_rules, event_rules
+from tests.chaos import end_rules, event_rules, time_rules
 from tests.chaos.evidence import Found
 from tests.chaos.stage import LEASE
 
@@ -59,7 +59,13 @@ def judge(found: Found) -> list[Verdict]:
         _attempts_are_accounted_for(found),
     ]
     return sorted(
-        [*verdicts, *own, *event_rules.judge(found), *end_rules.judge(found)],
+        [
+            *verdicts,
+            *own,
+            *event_rules.judge(found),
+            *end_rules.judge(found),
+            *time_rules.judge(found),
+        ],
         key=lambda v: _order(v.rule),
     )
 
@@ -208,8 +214,9 @@ def _attempts_are_accounted_for(found: Found) -> Verdict:
         )
     for row in found.attempts:
         if row["request_tag"] not in found.calls:
+            spoiled = row["state"] == "permanent" and row["error_class"] == "template_failed"
             verdict.check(
-                row["state"] in {"released", "held", "unknown"},
+                spoiled or row["state"] in {"released", "held", "unknown"},
                 f"{row['request_tag']} never left and is {row['state']}",
             )
     return verdict

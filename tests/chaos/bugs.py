@@ -48,7 +48,7 @@ BUGS = (
             "holds_lease = email.state is EmailState.SENDING and email.lease_token == attempt.id",
             "holds_lease = email.state is EmailState.SENDING",
         ),
-        first=("stale",) * 3,
+        first=("stale",),
     ),
     _known("an expired lease makes the email pending again", "S5", "S9"),
     _seeded(

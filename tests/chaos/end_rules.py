@@ -11,6 +11,7 @@ def judge(found: Found) -> list[Verdict]:
     return [
         _everything_ended(found),
         _failures_have_a_reason(found),
+        _poison_is_set_aside(found),
         _proved_without_a_person(found),
         _doubt_has_a_reason(found),
         _doubt_is_within_its_budget(found),
@@ -31,11 +32,31 @@ def _failures_have_a_reason(found: Found) -> Verdict:
     abandoned = {row["email_id"] for row in found.decisions if row["decision"] == "abandon"}
     for email in found.emails:
         if email["state"] == "failed":
-            calls = [c for a in found.of_email[email["id"]] for c in found.calls[a["request_tag"]]]
+            calls = [
+                c
+                for a in found.of_email[email["id"]]
+                for c in found.calls.get(a["request_tag"], ())
+            ]
             refused = any(c["event"] == "refused" and c["behaviour"] == "rejected" for c in calls)
+            spoiled = email["dedup_key"] in found.poisoned and email["reason"] == "template_failed"
             verdict.check(
-                refused or email["id"] in abandoned, f"{email['id']} failed: {email['reason']}"
+                refused or spoiled or email["id"] in abandoned,
+                f"{email['id']} failed: {email['reason']}",
             )
+    return verdict
+
+
+def _poison_is_set_aside(found: Found) -> Verdict:
+    verdict = Verdict("L6 S16: mail that can't be rendered is never called and ends aside")
+    for email in found.emails:
+        if email["dedup_key"] in found.poisoned:
+            called = [
+                a["request_tag"]
+                for a in found.of_email[email["id"]]
+                if a["request_tag"] in found.calls
+            ]
+            aside = email["state"] in {"failed", "ambiguous", "suppressed"}
+            verdict.check(aside and not called, f"{email['id']} is {email['state']}, {called}")
     return verdict
 
 

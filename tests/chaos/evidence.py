@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tests.campaign.auditor import Evidence, Row, tag_of
 from tests.chaos.load import Stopped, Submitted
 from tests.chaos.people import Decided
+from tests.chaos.witness import Span
 
 READABLE = {200, 400, 429}
 SLOW_ANSWER_SECONDS = 1.5
@@ -45,6 +47,17 @@ class Found:
     suppressed: list[Row] = field(default_factory=list)
     """Every change of a suppression, with the time of its commit."""
     holds: list[Row] = field(default_factory=list)
+    poisoned: set[str] = field(default_factory=set)
+    """Dedup keys of the emails that no worker can render."""
+    looks: int = 0
+    idle: list[str] = field(default_factory=list)
+    """Transactions that were seen idle for too long, in so many looks."""
+    away: list[Span] = field(default_factory=list)
+    """When the database was away, or all connections to it were lost."""
+    nobody_there: list[Span] = field(default_factory=list)
+    """When there was no worker, no clock, or nobody who could sweep."""
+    locked: Mapping[str, list[Span]] = field(default_factory=dict)
+    """When an email's row was held through a connection through which nothing passes."""
 
     @cached_property
     def calls(self) -> dict[str, list[Row]]:
@@ -52,7 +65,7 @@ class Found:
         calls: dict[str, list[Row]] = defaultdict(list)
         for row in self.campaign.calls:
             calls[tag_of(row)].append(row)
-        return calls
+        return dict(calls)  # so that to look is not to add
 
     @cached_property
     def by_tag(self) -> dict[str, Row]:

@@ -12,9 +12,13 @@ from typing import Any
 import urllib3
 
 from tests.campaign.load import Load as Campaign
+from tests.chaos.notes import SPOILED
 from tests.journeys.town import Answer, Api
 
 SUPPRESSED = 0.05
+POISON = 0.02
+"""How many of the emails are spoiled in the database, so that no worker can render them."""
+
 AGAIN = 0.4
 """How many of the emails with a dedup key may be sent again by the stated policy."""
 
@@ -53,7 +57,11 @@ class Load(Campaign):
         seed: int,
         fates: Mapping[str, int] | None = None,
         clients: int = 6,
+        calm: bool = False,
     ) -> None:
+        self._poison = 0.0 if calm else POISON
+        self._urgent = Api(port, api_key)
+        self.poisoned: set[str] = set()
         self.submitted: list[Submitted] = []
         self.stopped: list[Stopped] = []
         self.other_payloads_refused = 0
@@ -95,24 +103,60 @@ class Load(Campaign):
 
     def _email(self, api: Api, key: str, address: str, chance: random.Random) -> None:
         body: dict[str, Any] = {
+            "data": {"name": "someone"},
             "dedup_key": key,
             "template": "welcome-v1",
             "to": [address],
             "on_ambiguous": "resend" if chance.random() < AGAIN else "hold",
             "priority": chance.choice([2, 5, 8, 8]),
         }
-        answer, _ = self._insist(key, lambda: api.post("/v1/emails", body))
-        if answer is None:
+        if chance.random() < self._poison and address.startswith("success+"):
+            body["data"]["name"] = SPOILED
+            with self._lock:
+                self.poisoned.add(key)
+        if self._submit(api, key, address, body) is None:
             return
-        with self._lock:
-            self.submitted.append(
-                Submitted(key, address, answer.json["id"], created=answer.status == 201)
-            )
         if key in self._again:
             self._other_payload(key, lambda: api.post("/v1/emails", body | {"priority": 0}))
         if address.startswith(("bounce+", "complaint+")) and not key.endswith("again"):
             # While the event that suppresses the address may be on its way.
             self._email(api, f"{key} again", address, chance)
+
+    def finish(self, seconds: float, tell: Callable[[], None] = lambda: None) -> None:
+        """Make what is left and wait for the clients; ``seconds`` at most in which none gets on."""
+        self.grant()
+        for _ in self._threads:
+            self._granted.put(None)
+        done, since = self.done, time.monotonic()
+        while any(thread.is_alive() for thread in self._threads):
+            if self.done != done:
+                done, since = self.done, time.monotonic()
+            if time.monotonic() - since > seconds:
+                break
+            tell()
+            time.sleep(0.05)
+        for api in [*self._apis, self._urgent]:
+            api.close()
+
+    def urgent(self, key: str, address: str) -> str | None:
+        """Submit one email ahead of all others, that policy may send again; gives its id."""
+        body = {
+            "dedup_key": key,
+            "template": "welcome-v1",
+            "to": [address],
+            "on_ambiguous": "resend",
+            "priority": 9,
+        }
+        return self._submit(self._urgent, key, address, body)
+
+    def _submit(self, api: Api, key: str, address: str, body: dict[str, Any]) -> str | None:
+        answer, _ = self._insist(key, lambda: api.post("/v1/emails", body))
+        if answer is None:
+            return None
+        said = Submitted(key, address, answer.json["id"], created=answer.status == 201)
+        with self._lock:
+            self.submitted.append(said)
+        return said.email_id
 
     def _stop(self, api: Api, key: str, address: str) -> None:
         answer, _ = self._insist(

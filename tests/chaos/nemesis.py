@@ -12,17 +12,21 @@ from collections.abc import Callable
 
 import psycopg
 
-from mail_service.sandbox.knobs import EVENT_KINDS
 from tests.campaign.nemesis import WINDOWS
 from tests.campaign.nemesis import Nemesis as Campaign
 from tests.campaign.stage import moments
 from tests.chaos.harm import Harm
+from tests.chaos.people import Lines
 from tests.chaos.plan import Plan
-from tests.chaos.stage import LEASE, SETTINGS, SLOTS, Stage
-from tests.journeys.programs import Program
+from tests.chaos.stage import LEASE, SLOTS, Stage
+from tests.chaos.stale import Stale
+from tests.chaos.world import IN_VAIN, SLOW
+from tests.journeys.programs import Program, until
 
-QUIET = float(SETTINGS["RECONCILE_AFTER_SECONDS"])
 STOPS_WITHIN = 28.0
+MEETS_WITHIN = 30.0
+"""Seconds in which a window meets a call, if a hold or a backlog is before it."""
+
 FEEDS = 2
 """Shares of work that an aimed blow is fed, for its victim to be busy."""
 
@@ -30,11 +34,20 @@ BESIDE = "a stale worker beside a second epoch"
 
 
 class Nemesis(Campaign):
-    """Deals the deck. ``feed`` gives the system work before each blow."""
+    """Deals the deck. ``feed`` gives the system work before each blow, ``ask`` one email of its own."""
 
-    def __init__(self, stage: Stage, seed: int, plan: Plan, feed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        seed: int,
+        plan: Plan,
+        feed: Callable[[], None],
+        ask: Callable[[str], str | None],
+    ) -> None:
         super().__init__(stage, seed, feed)
+        self._stale = Stale(stage, lambda: ask(SLOW), self._stop_in_call, self._thaw)
         self._at = stage
+        self._ask = ask
         self._plan = plan
         self.deck = plan.deck(random.Random(f"deck {seed}"))
         self.harm = Harm()
@@ -58,14 +71,15 @@ class Nemesis(Campaign):
         others: dict[str, Callable[[], None]] = {
             "clock": self._kill_clock,
             "postmaster": self._kill_postmaster,
+            "backend": self._kill_backend,
             "purge": self._purge,
             "deploy": self._deploy,
             "frozen": self._freeze_past_the_lease,
             "stale": self._thaw_beside_a_second_epoch,
             "truncate": lambda: void(self._at.sql("TRUNCATE dramatiq.queue")),
-            "outage": lambda: self._window(outcome=self._chance.choice(["lost", "refuse503"])),
-            "throttling": lambda: self._window(outcome="throttle"),
-            "paused": lambda: self._window(sending_paused=True),
+            "outage": self._outage,
+            "throttling": lambda: self._window("throttle", outcome="throttle"),
+            "paused": lambda: self._window("paused", sending_paused=True),
             "certificate": self._certificate_away,
         }
         if kind in others:
@@ -99,20 +113,32 @@ class Nemesis(Campaign):
     def _kill_postmaster(self) -> None:
         self._feed()
         time.sleep(self._chance.uniform(0.1, 0.4))
-        self._at.postgres.kill9()
-        time.sleep(self._chance.uniform(0.2, 2))
-        self._at.postgres.start()
+        with self.harm.cuts():
+            self._at.postgres.kill9()
+            time.sleep(self._chance.uniform(0.2, 2))
+            self._at.postgres.start()
+
+    def _kill_backend(self) -> None:
+        """Kill one child of the postmaster, which ends all the others and recovers."""
+        self._feed()
+        time.sleep(self._chance.uniform(0.1, 0.4))
+        with self.harm.cuts():
+            self._at.kill_backend(self._chance)
+            time.sleep(0.2)
+            until(self._at.answers, "the database has recovered", 60)
 
     def _purge(self) -> None:
         self._feed()
         time.sleep(self._chance.uniform(0.1, 0.4))
-        self.harm.backends += self._at.purge()
+        with self.harm.cuts():
+            self.harm.backends += self._at.purge()
 
     def _deploy(self) -> None:
         """Stop everything as a platform does, signal by signal to all, twice; nothing may be lost."""
         self._at.proxy.heal()
         self._feed()
         time.sleep(1.0)
+        begun = time.time()
         leaving = self._at.living()
         self.harm.deployed += leaving
         for program in leaving:
@@ -134,6 +160,9 @@ class Nemesis(Campaign):
             self._at.replace_worker(slot)
         self._at.replace_web()
         self._at.replace_clock()
+        for program in [*self._at.workers.values(), self._at.clock]:
+            program.wait_for(f"{kind_of(program)}.started", 60)
+        self.harm.deployed_at.append((begun, time.time()))
         self.begin()
 
     def _freeze_past_the_lease(self) -> None:
@@ -146,77 +175,62 @@ class Nemesis(Campaign):
         self._freeze(worker)
         self.harm.hurts(worker.name)
         self._at.knobs(answer_delay_seconds=0)
-        time.sleep(LEASE + 1.5)
+        time.sleep(self._chance.uniform(LEASE + 1.5, self._plan.frozen_for))
         self._thaw(worker)
         self.tally.pauses += 1
 
     def _thaw_beside_a_second_epoch(self) -> None:
-        """Stop a worker in a call until policy has sent its email again, and let it go on just then."""
-        self._at.knobs(answer_delay_seconds=1.5, hold_events=EVENT_KINDS)
-        self._feed_well()
-        for _ in moments(5, 0.01):
-            for worker in self._at.workers.values():
-                if not self._resendable(self._in_window(worker)["call"]):
-                    continue
-                self._freeze(worker)
-                if emails := self._resendable(self._in_window(worker)["call"]):
-                    self._thaw_when_sent_again(worker, emails)
-                    break
-                self._thaw(worker)
-            else:
-                continue
-            break
-        self._at.knobs(answer_delay_seconds=0, hold_events=[])
-        self._at.release()
-
-    def _thaw_when_sent_again(self, worker: Program, emails: list[str]) -> None:
-        self.harm.hurts(worker.name)
-        self._at.knobs(answer_delay_seconds=0.1)
-        time.sleep(LEASE)
-        self._at.knobs(answer_delay_seconds=1.5)
-        for _ in moments(QUIET + LEASE + 4, 0.02):
-            if self._at.sql(
-                "SELECT 1 FROM mail_service.email_outbox WHERE id = ANY(%s::uuid[])"
-                " AND state = 'sending' AND epoch > 0",
-                emails,
-            ):
-                self.harm.blows[BESIDE] += 1
-                break
-        self._thaw(worker)
-        self.tally.pauses += 1
-        time.sleep(1.0)
-
-    def _resendable(self, emails: list[str]) -> list[str]:
-        if not emails:
-            return []
-        rows = self._at.sql(
-            "SELECT id::text FROM mail_service.email_outbox WHERE id = ANY(%s::uuid[])"
-            # Urgent, so that the second call does not wait behind all others.
-            " AND on_ambiguous = 'resend' AND epoch = 0 AND priority > 6",
-            emails,
-        )
-        return [row["id"] for row in rows]
-
-    def _window(self, **knobs: object) -> None:
         self._feed()
+        before = self._stale.frozen
+        self.harm.blows[BESIDE] += self._stale.strike()
+        self.tally.pauses += self._stale.frozen - before
+
+    def _stop_in_call(self, worker: Program) -> None:
+        self._freeze(worker)
+        self.harm.hurts(worker.name)
+
+    def _freeze(self, worker: Program) -> None:
+        self.harm.freezes(worker.name)
+        super()._freeze(worker)
+
+    def _thaw(self, worker: Program) -> None:
+        super()._thaw(worker)
+        self.harm.thaws(worker.name)
+
+    def _window(self, meets: str, **knobs: object) -> None:
+        """Let every call end like this for some seconds, and until one has: else it was no window."""
         self._at.calls.refresh()
         before = len(self._at.calls.rows)
         self._at.knobs(**knobs)
+        self._feed()
+        self._ask("success")
         time.sleep(self._chance.uniform(*self._plan.windows))
-        for _ in moments(6, 0.1):  # a window that no call met would be none
+        for _ in moments(MEETS_WITHIN, 0.1):
             self._at.calls.refresh()
-            if len(self._at.calls.rows) > before:
+            if any(row["behaviour"] == meets for row in self._at.calls.rows[before:]):
                 break
         self._at.knobs(outcome=None, sending_paused=False)
 
+    def _outage(self) -> None:
+        outcome = self._chance.choice(["lost", "refuse503"])
+        self._window(outcome, outcome=outcome)
+
     def _certificate_away(self) -> None:
         """No certificate to be had, while every cache of one is fresh from a restart."""
+        asked_for = Lines(self._at.directory / IN_VAIN)
+        asked_for.more()
         self._at.world(certificate_away=True)
         self._at.web.kill9()
         self._at.replace_web()
         self.tally.kills["web"] += 1
         self._feed()
-        time.sleep(self._plan.windows[1] + 1)
+        self._ask("success")
+        for _ in moments(MEETS_WITHIN, 0.1):
+            if found := len(asked_for.more()):
+                self.harm.blows[IN_VAIN] += found
+                break
+        time.sleep(self._plan.windows[1])
+        self.harm.blows[IN_VAIN] += len(asked_for.more())
         self._at.world(certificate_away=False)
 
     def _in_window(self, worker: Program) -> dict[str, list[str]]:

@@ -20,9 +20,13 @@ class Plan:
 
     kills: int
     postmaster: int
+    backends: int
+    """Children of the postmaster that are killed."""
     purges: int
     deploys: int
     frozen: int
+    frozen_for: float
+    """Seconds at most."""
     stale: int
     truncates: int
     outages: int
@@ -40,9 +44,11 @@ class Plan:
         return cls(
             kills=max(7, emails // 49),
             postmaster=max(1, emails // 3000),
+            backends=max(1, emails // 3000),
             purges=max(1, emails // 900),
             deploys=1 if small else 2,
             frozen=0 if small else max(1, emails // 2500),  # the stale one is frozen, too
+            frozen_for=8.0 if small else 24.0,
             stale=max(1, emails // 2500),
             truncates=max(1, emails // 900),
             outages=max(1, emails // 4000),
@@ -64,7 +70,7 @@ class Plan:
     def meals(self) -> int:
         """Into how many shares the load is cut: one for each blow, and more for those that aim."""
         deck = self.deck(random.Random(0))
-        aimed = sum(kind in {*WINDOWS, "stale"} for kind in deck)
+        aimed = sum(kind in WINDOWS for kind in deck)
         return len(deck) + 2 * aimed + KEPT
 
     def deck(self, chance: random.Random) -> list[str]:
@@ -73,6 +79,7 @@ class Plan:
         kills += chance.choices(KILLS, k=max(0, self.kills - len(kills)))
         others = {
             "postmaster": self.postmaster,
+            "backend": self.backends,
             "purge": self.purges,
             "deploy": self.deploys,
             "frozen": self.frozen,

@@ -48,6 +48,7 @@ class Speech:
         self._rest = b""
         self._started = False
         self.name = "?"
+        self.options = ""
 
     def commits(self, data: bytes) -> bool:
         """Say whether a COMMIT stands in what has come by now and was not seen before."""
@@ -70,8 +71,9 @@ class Speech:
             elif int.from_bytes(body[:4]) not in _STARTUPS:
                 self._started = True
                 words = body[4:].split(b"\0")
-                if b"application_name" in words:
-                    self.name = words[words.index(b"application_name") + 1].decode()
+                told = dict(zip(words[::2], words[1::2], strict=False))
+                self.name = told.get(b"application_name", b"?").decode()
+                self.options = told.get(b"options", b"").decode()
 
 
 def _is_commit(kind: bytes, body: bytes) -> bool:
@@ -93,9 +95,15 @@ class _Wire:
         self._chance = chance
         self._from_client, self._to_client = client
         self._from_server, self._to_server = server
-        self._speech = Speech()
+        self.speech = Speech()
+        self.closed = False
         self._swallow: bytes | None = None
         self._hole: asyncio.Event | None = None
+
+    @property
+    def passes(self) -> bool:
+        """Whether anything still passes."""
+        return not self.closed and self._hole is None
 
     async def run(self) -> None:
         """Carry bytes both ways until either end closes or a fault ends it."""
@@ -110,6 +118,7 @@ class _Wire:
 
     def cut(self) -> None:
         """Reset both ends."""
+        self.closed = True
         self.fill()
         for writer in (self._to_client, self._to_server):
             wire: socket.socket = writer.get_extra_info("socket")
@@ -125,7 +134,7 @@ class _Wire:
     async def _up(self) -> None:
         while data := await self._from_client.read(_CHUNK):
             faults, draw = self._proxy.faults, self._chance.random
-            commits = self._speech.commits(data)
+            commits = self.speech.commits(data)
             if draw() < faults.late:
                 self._count("late")
                 await asyncio.sleep(faults.late_seconds * self._chance.uniform(0.2, 2))
@@ -165,7 +174,7 @@ class _Wire:
 
     def _count(self, fault: str) -> None:
         self._proxy.counts[fault] += 1
-        self._proxy.by_client[self._speech.name, fault] += 1
+        self._proxy.by_client[self.speech.name, fault] += 1
 
 
 class Proxy:
@@ -179,6 +188,7 @@ class Proxy:
         self._seed = seed
         self._met = 0
         self._wires: set[_Wire] = set()
+        self._by_port: dict[int, _Wire] = {}
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(
             asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -202,6 +212,16 @@ class Proxy:
     def open(self) -> int:
         """How many connections there are."""
         return len(self._wires)
+
+    def passes(self, port: int) -> bool:
+        """Whether anything passes on the connection that the server sees from this port."""
+        wire = self._by_port.get(port)
+        return wire is not None and wire.passes
+
+    def options(self, port: int) -> str:
+        """Give the options with which the client behind this port has connected."""
+        wire = self._by_port.get(port)
+        return "" if wire is None else wire.speech.options
 
     def cut_all(self) -> None:
         """Cut every connection at once."""
@@ -239,6 +259,7 @@ class Proxy:
             return
         wire = _Wire(self, chance, (reader, writer), server)
         self._wires.add(wire)
+        self._by_port[server[1].get_extra_info("sockname")[1]] = wire
         try:
             with suppress(OSError):
                 await wire.run()

@@ -17,8 +17,8 @@ from tests.campaign.nemesis import WINDOWS
 from tests.chaos.evidence import Found
 from tests.chaos.load import Load
 from tests.chaos.nemesis import BESIDE, Nemesis
-from tests.chaos.proxy import Proxy
-from tests.chaos.world import MIX
+from tests.chaos.stage import Stage
+from tests.chaos.world import IN_VAIN, MIX
 
 PLAIN_LINE_EVERY = 5.0
 
@@ -64,9 +64,10 @@ class Watch(AbstractContextManager["Watch"]):
             self._console.print(line, highlight=False)
 
 
-def points(found: Found, nemesis: Nemesis, load: Load, proxy: Proxy) -> dict[str, int]:
+def points(found: Found, nemesis: Nemesis, load: Load, stage: Stage) -> dict[str, int]:
     """Count how often each fault was met, by what the world, the wire and the tables tell."""
-    blows, tally = nemesis.harm.blows, nemesis.tally
+    blows, tally, proxy = nemesis.harm.blows, nemesis.tally, stage.proxy
+    ahead = stage.ahead
     calls = found.campaign.calls
     ended = {row["request_id"]: row["behaviour"] for row in calls}
     met = Counter(ended.values())
@@ -79,8 +80,11 @@ def points(found: Found, nemesis: Nemesis, load: Load, proxy: Proxy) -> dict[str
         **{f"SIGKILL of a {what}": tally.kills[what] for what in ("worker", "web", "clock")},
         **{f"worker killed in the window {w}": tally.windows[w] for w in WINDOWS},
         "kill -9 of the postmaster": blows["postmaster"],
+        "kill -9 of a child of the postmaster": blows["backend"],
         "purges of all backends": blows["purge"],
         "deploys (group SIGTERM, twice)": blows["deploy"],
+        "workers whose clock is 15 min ahead": ahead["900"],
+        "workers whose clock is 15 min behind": ahead["-900"],
         "workers frozen past their lease": tally.pauses,
         "stale worker beside a second epoch": blows[BESIDE],
         "broker's table truncated": blows["truncate"],
@@ -88,6 +92,7 @@ def points(found: Found, nemesis: Nemesis, load: Load, proxy: Proxy) -> dict[str
         "windows: throttling": blows["throttling"],
         "windows: account paused": blows["paused"],
         "windows: certificate away": blows["certificate"],
+        "certificates asked for in vain": blows[IN_VAIN],
         "calls refused while paused": met["paused"],
         **{
             f"wire: {what}": proxy.counts[fault]
@@ -110,6 +115,7 @@ def points(found: Found, nemesis: Nemesis, load: Load, proxy: Proxy) -> dict[str
         "keys used again, replayed": sum(said.replayed for said in load.answered)
         + sum(not said.created for said in load.submitted),
         "keys with another payload": load.other_payloads_refused,
+        "emails that can't be rendered": len(found.poisoned),
         "emails kept from the suppressed": states["suppressed"],
         "operator: accepted": decided[False, "accepted"],
         "operator: resend": decided[False, "resend"],

@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
-import psycopg
 from rich.console import Console
 
+from mail_service.sandbox.simulator import SIMULATOR_DOMAIN
 from tests.campaign.auditor import Verdict
 from tests.chaos import report, verdict
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.people import Forger, Operator
 from tests.chaos.plan import Plan
-from tests.chaos.stage import CONNECTIONS, Stage
+from tests.chaos.stage import Stage
 from tests.chaos.verdict import Asked, Outcome, Run
-from tests.journeys.programs import until
+from tests.chaos.witness import Witness
 
-
-class Meter:
-    """Samples how many connections the product has."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._stop = threading.Event()
-        self.most = 0
-        self._thread = threading.Thread(target=self._run, name="meter", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End."""
-        self._stop.set()
-        self._thread.join(10)
-
-    def _run(self) -> None:
-        while not self._stop.wait(0.5):
-            with suppress(psycopg.Error):
-                self.most = max(self.most, self._stage.connections())
+SLOWEST_PER_SECOND = 5
+CLIENT_MOVES_WITHIN = 150.0
+"""Seconds after which some client must have got on; each gives up a request before."""
 
 
 def run(asked: Asked, console: Console) -> Outcome:
     """Run once and print its table."""
+    outcome = play(asked, console)
+    show(outcome, console)
+    return outcome
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """Print the table of a run, and what broke."""
+    console.print(report.table(outcome.title, outcome.facts, outcome.points, outcome.verdicts))
+    for violation in outcome.violations[:25]:
+        console.print(violation, highlight=False, markup=False)
+
+
+def play(asked: Asked, console: Console) -> Outcome:
+    """Run once; on the console only how far it is."""
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="chaos-") as made,
@@ -52,31 +49,50 @@ def run(asked: Asked, console: Console) -> Outcome:
     ):
         if asked.mix:
             stage.world(mix=dict(asked.mix))
-        load = Load(
-            stage.processes.port, stage.processes.api.key, emails=asked.emails, seed=asked.seed
-        )
-        plan = Plan.for_size(asked.emails)
-        share = max(1, asked.emails // plan.meals)
-        nemesis = Nemesis(stage, asked.seed, plan, feed=lambda: load.grant(share))
-        operator, forger = Operator(stage, asked.seed), Forger(stage, asked.seed)
-        parts = Run(asked, stage, load, nemesis, operator, forger)
-        meter = Meter(stage)
+        parts = _parts(asked, stage)
         try:
             with report.Watch(console, asked.emails) as watch:
                 outcome = _play(parts, watch)
         finally:
-            load.abandon()
-            operator.stop()
-            forger.stop()
-            meter.stop()
-        outcome.facts["most connections of the product"] = f"{meter.most} of {CONNECTIONS}"
+            parts.load.abandon()
+            parts.operator.stop()
+            parts.forger.stop()
+            parts.witness.stop()
     outcome.facts["seconds"] = f"{time.monotonic() - begun:.0f}"
-    kind = "control" if asked.control else "chaos"
-    title = f"{kind}: {asked.emails} emails, seed {asked.seed}"
-    console.print(report.table(title, outcome.facts, outcome.points, outcome.verdicts))
-    for violation in outcome.violations[:25]:
-        console.print(violation, highlight=False, markup=False)
     return outcome
+
+
+def _parts(asked: Asked, stage: Stage) -> Run:
+    load = Load(
+        stage.processes.port,
+        stage.processes.api.key,
+        emails=asked.emails,
+        seed=asked.seed,
+        calm=asked.control,
+    )
+    plan = Plan.for_size(asked.emails)
+    share = max(1, asked.emails // plan.meals)
+    numbers = count(1)
+
+    def ask(kind: str) -> str | None:
+        name = f"urgent-{asked.seed}-{next(numbers)}"
+        return load.urgent(name, f"{kind}+{name}@{SIMULATOR_DOMAIN}")
+
+    nemesis = Nemesis(stage, asked.seed, plan, feed=lambda: load.grant(share), ask=ask)
+
+    def stuck(port: int) -> bool:
+        worker = stage.worker_behind(port)
+        return not stage.proxy.passes(port) or nemesis.harm.is_frozen(worker)
+
+    return Run(
+        asked,
+        stage,
+        load,
+        nemesis,
+        Operator(stage, asked.seed),
+        Forger(stage, asked.seed),
+        Witness(stage.processes.url, stuck),
+    )
 
 
 def _directory(asked: Asked, made: str) -> Path:
@@ -94,11 +110,11 @@ def _play(run: Run, watch: report.Watch) -> Outcome:
         run.operator.start()
         run.forger.start()
         if broken := _harm(run, watch):
-            return Outcome(broken, {}, {})
-    watch.show("waiting for the clients", 1.0, load.done)
-    load.finish(asked.settles_within + 60 + asked.emails / 20)
-    watch.show("coming to rest", 1.0, load.done)
-    return verdict.reach(run, _settle(run))
+            return Outcome(verdict.title(asked), broken, {}, {})
+    load.finish(CLIENT_MOVES_WITHIN, lambda: watch.show("waiting for the clients", 1.0, load.done))
+    return verdict.reach(
+        run, _settle(run, lambda left: watch.show(f"coming to rest, {left} left", 1.0, load.done))
+    )
 
 
 def _harm(run: Run, watch: report.Watch) -> list[Verdict]:
@@ -121,17 +137,30 @@ def _harm(run: Run, watch: report.Watch) -> list[Verdict]:
     return []
 
 
-def _settle(run: Run) -> str:
+def _settle(run: Run, tell: Callable[[int], None]) -> str:
     """Wait until nothing is open and every event was told; gives what did not happen in time."""
     stage, seconds = run.stage, run.asked.settles_within
     try:
-        until(stage.settled, "nothing is pending or sending", seconds)
+        _wait_for_none(stage.open, "nothing is open", seconds, tell)
         run.operator.stop()
         run.forger.stop()
-        until(stage.told, "every event is told", seconds)
-        until(stage.settled, "nothing is pending or sending", seconds)
+        _wait_for_none(stage.untold, "every event is told", seconds, tell)
+        _wait_for_none(stage.open, "nothing is open", seconds, tell)
         stage.wait_for_a_sweep()
-        until(stage.settled, "nothing is pending or sending", seconds)
+        _wait_for_none(stage.open, "nothing is open", seconds, tell)
     except AssertionError as late:
         return str(late)[:200]
     return ""
+
+
+def _wait_for_none(
+    count: Callable[[], int], what: str, seconds: float, tell: Callable[[int], None]
+) -> None:
+    """Wait for a count of zero, for so long and as long as a slow machine needs for so many."""
+    left = count()
+    deadline = time.monotonic() + seconds + left / SLOWEST_PER_SECOND
+    while left:
+        tell(left)
+        assert time.monotonic() < deadline, f"{left} left: {what}"
+        time.sleep(0.1)
+        left = count()

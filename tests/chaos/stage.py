@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import urllib3
+from psycopg.rows import dict_row
 
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from tests.campaign.stage import CallLog
 from tests.campaign.stage import Stage as Campaign
+from tests.chaos.notes import NOTES, ROLE
 from tests.chaos.proxy import Proxy
 from tests.journeys.programs import ROOT, Program, free_port, until
 from tests.journeys.town import Processes
 
 SLOTS = ("a", "b", "c")
-ROLE = "product"
 CONNECTIONS = 20
 PASSWORD = "canary-password-of-the-product-s-role"
 
@@ -39,43 +45,8 @@ SETTINGS = {
 SKEW = Path(__file__).parent / "skew"
 AHEAD = ("0", "900", "-900")
 LEASE = float(SETTINGS["LEASE_SECONDS"])
-
-# What no column tells: who claimed and when the statement began, which transaction suppressed whom or
-# opened a hold, and which calls were its probes. Written in the transactions themselves, by triggers
-# that the product knows nothing of.
-_NOTES = f"""
-CREATE SCHEMA campaign;
-GRANT USAGE ON SCHEMA campaign TO {ROLE};
-CREATE TABLE campaign.claims (attempt_id uuid PRIMARY KEY, worker text, begun timestamptz);
-CREATE TABLE campaign.suppressions
-    (address text, was text, became text, released boolean, xid xid8, at timestamptz);
-CREATE TABLE campaign.holds (hold_id uuid, probe uuid, opened boolean, xid xid8);
-CREATE FUNCTION campaign.note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    INSERT INTO campaign.claims
-    VALUES (NEW.id, current_setting('campaign.worker', true), statement_timestamp());
-    RETURN NEW;
-END $$;
-CREATE FUNCTION campaign.note_suppression() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    INSERT INTO campaign.suppressions
-    VALUES (COALESCE(NEW.address, OLD.address), OLD.reason, NEW.reason,
-            NEW.released_at IS NOT NULL, pg_current_xact_id(), clock_timestamp());
-    RETURN COALESCE(NEW, OLD);
-END $$;
-CREATE FUNCTION campaign.note_hold() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    INSERT INTO campaign.holds
-    VALUES (NEW.id, NEW.probe_attempt_id, TG_OP = 'INSERT', pg_current_xact_id());
-    RETURN NEW;
-END $$;
-CREATE TRIGGER campaign_note AFTER INSERT OR UPDATE ON mail_service.holds
-    FOR EACH ROW EXECUTE FUNCTION campaign.note_hold();
-CREATE TRIGGER campaign_note AFTER INSERT ON mail_service.send_attempts
-    FOR EACH ROW EXECUTE FUNCTION campaign.note();
-CREATE TRIGGER campaign_note AFTER INSERT OR UPDATE OR DELETE ON mail_service.suppressions
-    FOR EACH ROW EXECUTE FUNCTION campaign.note_suppression();
-"""
+SWEEP = float(SETTINGS["SWEEP_SECONDS"])
+SLOW_SECONDS = 1.5
 
 
 class Stage(Campaign):
@@ -83,6 +54,10 @@ class Stage(Campaign):
 
     def __init__(self, directory: Path, seed: int, source: Path = ROOT, *, calm: bool) -> None:
         self._stack = ExitStack()
+        self.replaced: dict[str, list[tuple[float, Program]]] = defaultdict(list)
+        """When the clock and the worker of each slot were started again."""
+        self.ahead: Counter[str] = Counter()
+        """How many workers had which clock."""
         try:
             self._build(directory, seed, source, calm=calm)
         except BaseException:
@@ -134,11 +109,14 @@ class Stage(Campaign):
         self._stack.callback(self.sandbox.kill9)
         self.processes.release()
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(_NOTES)
+            connection.execute(NOTES)
         self.web = self.processes.start("web")
-        self.workers = {slot: self.start_worker() for slot in SLOTS}
+        self.workers: dict[str, Program] = {}
+        for slot in SLOTS:
+            self.replace_worker(slot)
         self.clock = self.processes.start("clock")
         self.processes.wait_ready(self.web, 40)
+        self.knobs(slow_seconds=SLOW_SECONDS)
         self.knobs(delivery_retries=100, delivery_retry_seconds=0.5, delivery_timeout_seconds=15)
         until(self._confirmed, "the webhook has confirmed", 30, explain=self.processes.tails)
 
@@ -147,11 +125,13 @@ class Stage(Campaign):
         number = sum(program.name.startswith("worker") for program in self.processes.programs)
         name = f"worker-{number}"
         environment = self.processes.environment
+        ahead = AHEAD[number % len(AHEAD)]
+        self.ahead[ahead] += 1
         worker = self.processes.start(
             "worker",
             DATABASE_URL=f"{environment['DATABASE_URL']}&options=-c%20campaign.worker%3D{name}",
             PYTHONPATH=f"{SKEW}{os.pathsep}{environment['PYTHONPATH']}",
-            CHAOS_CLOCK_AHEAD=AHEAD[number % len(AHEAD)],
+            CHAOS_CLOCK_AHEAD=ahead,
         )
         worker.name = name
         return worker
@@ -184,6 +164,12 @@ class Stage(Campaign):
     def replace_clock(self) -> None:
         """Start the clock again."""
         self.clock = self.processes.start("clock")
+        self.replaced["clock"].append((time.time(), self.clock))
+
+    def replace_worker(self, slot: str) -> None:
+        """Start a worker in the place of one that is gone."""
+        super().replace_worker(slot)
+        self.replaced[slot].append((time.time(), self.workers[slot]))
 
     def revive(self) -> list[str]:
         """Start again what has ended by itself, as a platform does; gives their last words."""
@@ -204,6 +190,24 @@ class Stage(Campaign):
         """Ask the database, around the proxy."""
         return self.processes.sql(query, *params)
 
+    @contextmanager
+    def snapshot(self) -> Generator[Callable[..., list[dict[str, Any]]]]:
+        """Ask the database as it is at one moment, whoever else goes on writing."""
+        with psycopg.connect(self.processes.url, row_factory=dict_row) as connection:
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+
+            def sql(query: str, *params: Any) -> list[dict[str, Any]]:
+                return connection.execute(query, params or None).fetchall()  # pyright: ignore
+
+            yield sql
+
+    def open(self) -> int:
+        """Count the emails that are pending, in a call, or waiting for policy to send them again."""
+        return self.processes.value(
+            "SELECT count(*) FROM mail_service.email_outbox WHERE state IN ('pending', 'sending')"
+            " OR (state = 'ambiguous' AND on_ambiguous = 'resend' AND policy_note IS NULL)"
+        )
+
     def purge(self) -> int:
         """Terminate every backend of the product; gives how many there were."""
         rows = self.sql(
@@ -211,30 +215,38 @@ class Stage(Campaign):
         )
         return len(rows)
 
-    def connections(self) -> int:
-        """Count the product's connections."""
-        with suppress(psycopg.OperationalError):
-            return int(
-                self.processes.value(
-                    "SELECT count(*) FROM pg_stat_activity WHERE usename = %s", ROLE
-                )
-            )
-        return 0
+    def kill_backend(self, chance: random.Random) -> None:
+        """Kill one of the server's children; it ends all others and recovers. Returns when it has."""
+        rows = self.sql("SELECT pid FROM pg_stat_activity WHERE usename = %s", ROLE)
+        if rows:
+            os.kill(chance.choice(rows)["pid"], signal.SIGKILL)
+
+    def worker_behind(self, port: int) -> str:
+        """Name the worker that is connected to the database from this port of the proxy's."""
+        _, _, rest = self.proxy.options(port).partition("campaign.worker=")
+        return rest.split(" ")[0]
+
+    def answers(self) -> bool:
+        """Whether the database can be asked."""
+        try:
+            return bool(self.sql("SELECT 1"))
+        except psycopg.OperationalError:
+            return False
 
     def habits(self) -> list[dict[str, Any]]:
         """Give what was drawn for the events of each accepted mail."""
         lines = (self.directory / "habits.log").read_bytes().splitlines()
         return [json.loads(line) for line in lines]
 
-    def told(self) -> bool:
-        """Whether every event that was to come was answered 2xx, or given up."""
+    def untold(self) -> int:
+        """Count the events that are to come and were not answered 2xx yet, nor given up."""
         ended = {
             (row["provider_message_id"], row["event"])
             for row in self.deliveries()
             if row.get("event") and (row["status"] == 200 or not row["will_retry"])
         }
-        return all(
-            (habit["message_id"], kind) in ended
+        return sum(
+            (habit["message_id"], kind) not in ended
             for habit in self.habits()
             if not habit.get("drop_events")
             for kind in habit["kinds"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -230,8 +230,54 @@ SPOILED: dict[str, tuple[str, Callable[[Found], Found]]] = {
         "S14",
         rows("events", EVENT | {"request_tag": "tag-9"}, EVENT | {"sns_message_id": "sns-2"}),
     ),
+    "a lease that nobody ended": (
+        "L2 L3",
+        row(
+            "transitions",
+            moved("sending", "ambiguous", "sweep", "tag-1") | {"at": T0 + timedelta(seconds=99)},
+        ),
+    ),
+    "a transaction that waited": ("S20", rows("idle", "idle in transaction for 2 s")),
+    "what can't be rendered went out": ("L6 S16", lambda e: replace(e, poisoned={"key-1"})),
     "a fact does not show": ("L4: each", rows("recipients", FACTS | {"delivered_at": None})),
 }
+
+
+LEASED_FOR = 6.0
+FOUND_AT = T0.timestamp() + LEASED_FOR + 20
+"""The lease is found out 20 s after its end, of which 6 may pass."""
+
+
+@pytest.mark.parametrize(
+    ("excuse", "enough"),
+    [
+        ({}, False),
+        ({"nobody_there": [(FOUND_AT - 20, FOUND_AT - 5)]}, True),
+        ({"nobody_there": [(FOUND_AT - 20, FOUND_AT - 10), (FOUND_AT - 12, FOUND_AT - 5)]}, True),
+        ({"nobody_there": [(FOUND_AT - 20, FOUND_AT - 10)] * 2}, False),
+        ({"nobody_there": [(FOUND_AT - 60, FOUND_AT - 21), (FOUND_AT, FOUND_AT + 60)]}, False),
+        # All must have healed 10 s after the database came back.
+        ({"away": [(FOUND_AT - 25, FOUND_AT - 15)]}, True),
+        ({"away": [(FOUND_AT - 25, FOUND_AT - 18)]}, False),
+        ({"locked": {"email-1": [(FOUND_AT - 18, FOUND_AT - 1)]}}, True),
+        ({"locked": {"email-2": [(FOUND_AT - 18, FOUND_AT - 1)]}}, False),
+    ],
+)
+def test_a_lease_may_end_late_only_while_nobody_could_end_it(
+    excuse: dict[str, Any], enough: bool
+) -> None:
+    found = datetime.fromtimestamp(FOUND_AT, UTC)
+    late = doubtful(good(), wire("arrived"), wire("hung"))
+    late.transitions[-1] |= {"at": found, "actor": "sweep"}
+    rules = broken(replace(late, **excuse))
+    assert any(rule.startswith("L2 L3") for rule in rules) is not enough, rules
+
+
+def test_to_look_for_the_calls_of_a_tag_adds_none() -> None:
+    found = doubtful(good(), state="unknown")
+    assert broken(found) == {rule for rule in broken(found) if "doubt" in rule or "ambig" in rule}
+    assert broken(found), "an email that never left and was nobody's victim has no reason for doubt"
+    assert found.calls == {}
 
 
 @pytest.mark.parametrize("what", SPOILED)

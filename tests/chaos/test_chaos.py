@@ -20,6 +20,7 @@ CERTAIN = (
     "purges of all backends",
     "deploys (group SIGTERM, twice)",
     "broker's table truncated",
+    "certificates asked for in vain",
     "calls refused while paused",
     "wire: late",
     "wire: COMMIT done, answer lost",
@@ -36,11 +37,11 @@ CERTAIN = (
 def test_no_promise_breaks_while_everything_goes_wrong() -> None:
     shown = io.StringIO()
     asked = Asked(
-        emails=150,
+        emails=100,
         seed=SEED,
         aimed_again=0,
         # The longest first, so that its aftermath passes meanwhile; the slowest is the command's.
-        first=("certificate", "frozen"),
+        first=("certificate",),
         without=("certificate", "stale"),
     )
     outcome = run(asked, Console(file=shown, width=140))
@@ -52,5 +53,5 @@ def test_no_promise_breaks_while_everything_goes_wrong() -> None:
 @pytest.mark.timeout(120)
 def test_without_a_fault_there_is_no_doubt_no_duplicate_and_no_retry() -> None:
     shown = io.StringIO()
-    outcome = run(Asked(emails=60, seed=SEED, control=True), Console(file=shown, width=140))
+    outcome = run(Asked(emails=50, seed=SEED, control=True), Console(file=shown, width=140))
     assert outcome.violations == [], f"seed {SEED}\n{shown.getvalue()}"

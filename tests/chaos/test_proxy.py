@@ -117,6 +117,28 @@ def test_in_a_black_hole_both_ends_stay_up_until_its_time_is_over(
     assert 0.5 < time.monotonic() - begun < 3
 
 
+def test_it_tells_who_is_behind_a_port_of_the_server_s_and_whether_anything_passes(
+    url: str, proxy: Proxy, server: EmbeddedPostgres
+) -> None:
+    options = "-c%20campaign.worker%3Dworker-7"
+    with psycopg.connect(f"{url}&options={options}") as connection:
+        port = connection.execute(
+            "SELECT client_port FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchone()
+        assert port is not None
+        assert proxy.options(port[0]) == "-c campaign.worker=worker-7"
+        assert proxy.passes(port[0])
+        proxy.faults = Faults(hole=1, hole_seconds=30)
+        asking = threading.Thread(target=_fails, args=(connection,))
+        asking.start()
+        until(lambda: not proxy.passes(port[0]), "nothing passes", 5)
+        proxy.heal()
+        asking.join(5)
+    until(lambda: proxy.open == 0, "it is closed", 5)
+    assert not proxy.passes(port[0])
+    assert not proxy.passes(1)
+
+
 def _fails(connection: psycopg.Connection) -> None:
     with pytest.raises(psycopg.OperationalError):
         connection.execute("SELECT 1")

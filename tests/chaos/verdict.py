@@ -7,16 +7,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mail_service.sandbox.simulator import SIMULATOR_DOMAIN
 from tests.campaign import auditor as campaign
 from tests.campaign.auditor import Verdict
-from tests.chaos import auditor, end_rules, evidence, report
+from tests.chaos import absence, auditor, end_rules, evidence, report, time_rules
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.people import Forger, Operator
-from tests.chaos.stage import Stage
+from tests.chaos.stage import CONNECTIONS, Stage
+from tests.chaos.witness import Witness
 from tests.journeys.programs import ROOT
 
 SETTLES_WITHIN = 90.0
+
+_NOWHERE = (
+    "SELECT q::text AS text FROM dramatiq.queue q",
+    "SELECT concat_ws(' ', error_class, error_code, decision) AS text FROM mail_service.send_attempts",
+    "SELECT concat_ws(' ', reason, policy_note) AS text FROM mail_service.email_outbox",
+    "SELECT concat_ws(' ', subject, error_class, error_code) AS text FROM mail_service.holds"
+    " WHERE scope <> 'sender'",
+)
+"""Texts that no address belongs in."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,11 @@ class Asked:
     """End once a rule that begins with one of these is broken."""
     keep: Path | None = None
 
+    def again(self, number: int) -> Asked:
+        """Give the same with a later seed, whose logs are kept beside."""
+        keep = None if self.keep is None else self.keep / str(self.seed + number)
+        return replace(self, seed=self.seed + number, keep=keep)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -51,12 +67,14 @@ class Run:
     nemesis: Nemesis
     operator: Operator
     forger: Forger
+    witness: Witness
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a run found."""
 
+    title: str
     verdicts: list[Verdict]
     points: dict[str, int]
     """How often each kind of fault was met."""
@@ -66,6 +84,11 @@ class Outcome:
     def violations(self) -> list[str]:
         """Everything that broke a rule."""
         return [f"{v.rule}: {broken}" for v in self.verdicts for broken in v.violations]
+
+    @property
+    def green(self) -> bool:
+        """Whether nothing broke and everything was met."""
+        return not self.violations and not self.unmet
 
     @property
     def unmet(self) -> list[str]:
@@ -102,10 +125,16 @@ def collect(run: Run) -> evidence.Found:
         "decided": list(run.operator.decided),
         "habits": stage.habits(),
         "hurt": run.nemesis.harm.hurt,
+        "poisoned": set(load.poisoned),
+        "looks": run.witness.seen.looks,
+        "idle": list(run.witness.seen.idle),
+        "away": [*run.witness.seen.away, *run.nemesis.harm.cut],
+        "locked": dict(run.witness.seen.locked),
     }
-    return evidence.Found(
-        campaign=campaign.collect(stage.sql, **logs), **clients, **evidence.tables(stage.sql)
-    )
+    with stage.snapshot() as sql:
+        return evidence.Found(
+            campaign=campaign.collect(sql, **logs), **clients, **evidence.tables(sql)
+        )
 
 
 def reach(run: Run, settled: str) -> Outcome:
@@ -114,20 +143,22 @@ def reach(run: Run, settled: str) -> Outcome:
     found = replace(
         collect(run),
         claimed=_claimed(stage),
+        nobody_there=absence.of(stage, nemesis.harm, run.witness.seen),
         answers_lost=sum(
             times for (name, _), times in stage.proxy.by_client.items() if "drain" in name
         )
         + nemesis.harm.backends
         + nemesis.harm.blows["postmaster"] * len(stage.workers),
     )
-    verdicts = [*auditor.judge(found), _calm(stage, settled), _healthy(stage, nemesis)]
+    verdicts = [*auditor.judge(found), _secrets(stage), _calm(stage, settled)]
+    verdicts.append(_healthy(stage, nemesis))
     others = Verdict("the operator and the forger met nothing they do not know")
     for fault in [*run.operator.faults, *run.forger.faults]:
         others.check(False, fault)
     verdicts.append(others)
     if asked.control:
         verdicts.append(_nothing_went_wrong(found, load))
-    points = {} if asked.control else report.points(found, nemesis, load, stage.proxy)
+    points = {} if asked.control else report.points(found, nemesis, load, stage)
     states = Counter(row["state"] for row in found.emails)
     attempts = Counter(row["state"] for row in found.attempts)
     second = sum(row["epoch"] > 0 for row in found.emails)
@@ -138,10 +169,23 @@ def reach(run: Run, settled: str) -> Outcome:
         "attempts by state": ", ".join(f"{n} {state}" for state, n in sorted(attempts.items())),
         "ambiguous; unknowns, rows of the killed, answers lost": end_rules.budget(found),
         "emails in a second epoch": second,
+        "the latest end of a lease, excused time left out": _latest(found),
+        "most connections of the product": f"{run.witness.seen.most} of {CONNECTIONS}",
         "event deliveries tried": len(found.campaign.deliveries),
         "backends terminated": nemesis.harm.backends,
     }
-    return Outcome(verdicts=verdicts, points=points, facts=facts)
+    return Outcome(title(asked), verdicts=verdicts, points=points, facts=facts)
+
+
+def title(asked: Asked) -> str:
+    """Name a run."""
+    kind = "control" if asked.control else "chaos"
+    return f"{kind}: {asked.emails} emails, seed {asked.seed}"
+
+
+def _latest(found: evidence.Found) -> str:
+    late, _, what = max(time_rules.lateness(found), default=(0.0, 0.0, ""))
+    return f"{late:.1f} s after it" + (f" ({what})" if late > time_rules.SLACK else "")
 
 
 def _claimed(stage: Stage) -> set[str]:
@@ -159,7 +203,7 @@ def _calm(stage: Stage, settled: str) -> Verdict:
 
 
 def _healthy(stage: Stage, nemesis: Nemesis) -> Verdict:
-    healthy = Verdict("L7: no process ended by itself, no deploy lost anything, no log leaks")
+    healthy = Verdict("L7: no process ended by itself, no deploy lost anything")
     for program in [*stage.living(), stage.sandbox]:
         healthy.check(program.running, program.tail())
     for words in [*nemesis.harm.deaths, *nemesis.harm.deploy_faults]:
@@ -167,11 +211,22 @@ def _healthy(stage: Stage, nemesis: Nemesis) -> Verdict:
     for program in nemesis.harm.deployed:
         lost = [*program.records("result_not_recorded"), *program.records("calls_abandoned")]
         healthy.check(not lost, f"{program.name}: {lost}")
+    return healthy
+
+
+def _secrets(stage: Stage) -> Verdict:
+    """Addresses and secrets are in no log, no row of the broker, and no note about an error."""
+    private = Verdict("S17: no address and no secret is in a log, the broker's rows, an error")
+    private.looked_at += len(stage.processes.programs)
+    stage.processes.canaries["an address"] = f"@{SIMULATOR_DOMAIN}"
     try:
         stage.processes.check_logs()
     except AssertionError as fault:
-        healthy.check(False, str(fault)[:500])
-    return healthy
+        private.check(False, str(fault)[:500])
+    for query in _NOWHERE:
+        for row in stage.processes.sql(query):
+            private.check(not stage.processes.leaks(row["text"] or ""), row["text"])
+    return private
 
 
 def _nothing_went_wrong(found: evidence.Found, load: Load) -> Verdict:

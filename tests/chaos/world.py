@@ -14,7 +14,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from mail_service.sandbox.mails import Draft, Mail
 from mail_service.sandbox.newsroom import Newsroom
 from mail_service.sandbox.sandbox import Sandbox
 from mail_service.sandbox.sender import Sender
-from mail_service.sandbox.simulator import BEHAVIOURS, Behaviour
+from mail_service.sandbox.simulator import BEHAVIOURS, Behaviour, local_part
 from tests.journeys.town import TOPIC
 
 MIX = {
@@ -44,10 +44,15 @@ MIX = {
 }
 """Of a hundred calls; the others are accepted and answered."""
 
-CERTAINLY_SILENT = (12, 24)
 EARLY, REPEATED, REORDERED, NEVER = 0.05, 0.2, 0.3, 0.01
 CERTAIN_EVERY = 4
-"""Among the first calls every fourth is bad for certain, so that small runs meet each kind twice."""
+"""Among the first calls every fourth is bad for certain, so that small runs meet each kind twice; of
+those that are accepted, all of it unknown to the caller, no event ever tells."""
+
+IN_VAIN = "certificates.log"
+
+SLOW = "slow"
+"""Mail to this local part is always taken and answered slowly, for blows that aim at its call."""
 
 DELAYS = ((0.0, 55), (0.3, 30), (2.0, 12), (8.0, 3))
 """Seconds until the events of a mail start, and their share in a hundred."""
@@ -62,6 +67,10 @@ class World:
     mix: dict[str, int] | None = None
     certificate_away: bool = False
     habits: Ledger | None = None
+    in_vain: Ledger | None = None
+    """Requests for a certificate that was away."""
+    silent: set[str] = field(default_factory=set)
+    """Addresses whose events never come, so that only a person can settle a doubt about them."""
 
     def draw(self, *what: object) -> random.Random:
         """Give a source of chance that depends on the seed and on what it is asked about."""
@@ -82,14 +91,17 @@ class OddSender(Sender):
 
     def _behaviour(self, draft: Draft, knobs: Knobs) -> Behaviour:
         usual = super()._behaviour(draft, knobs)
-        if knobs.outcome is not None or not WORLD.odd:
-            return usual
         address = draft.recipients[0]
+        if knobs.outcome is not None or not WORLD.odd or local_part(address) == SLOW:
+            return usual
         with self._counting:
             self._calls[address] += 1
             chance = WORLD.draw(address, self._calls[address])
             if self._certain and len(self._calls) % CERTAIN_EVERY == 0:
-                return BEHAVIOURS[self._certain.pop()]
+                certain = BEHAVIOURS[self._certain.pop()]
+                if certain.accepted:
+                    WORLD.silent.add(address)
+                return certain
         at = chance.uniform(0, 100)
         for name, share in (WORLD.mix or MIX).items():
             if at < share:
@@ -145,7 +157,7 @@ class OddNewsroom:
             self._mails[address] += 1
             chance = WORLD.draw("events", address, self._mails[address])
         drawn: dict[str, Any] = {}
-        if chance.random() < NEVER or len(self._mails) in CERTAINLY_SILENT:
+        if chance.random() < NEVER or address in WORLD.silent:
             return {"drop_events": EVENT_KINDS}
         if chance.random() < REPEATED:
             drawn["repeat_events"] = chance.randint(2, 5)
@@ -172,6 +184,8 @@ class OddSandbox(Sandbox):
     def _respond(self, request: Request, connection: Connection) -> None:
         away = WORLD.certificate_away and "SimpleNotificationService" in request.path
         if away:
+            if WORLD.in_vain is not None:
+                WORLD.in_vain.append({"path": request.path})
             connection.write(Response(503, b"away", "text/plain"))
         elif request.path == "/_world":
             for name, value in json.loads(request.body).items():
@@ -192,6 +206,7 @@ def main() -> None:
     asked = parser.parse_args()
     WORLD.seed, WORLD.odd = asked.seed, not asked.calm
     WORLD.habits = Ledger(asked.directory / "habits.log")
+    WORLD.in_vain = Ledger(asked.directory / IN_VAIN)
     # Put in before the sandbox is built: it makes its parts by these names.
     for name, odd in (("Sender", OddSender), ("Newsroom", OddNewsroom)):
         setattr(parts, name, odd)

@@ -4,14 +4,12 @@ Where both agree we have not misread AWS's procedure. Where they differ the reas
 both verdicts are held, so that a change on either side is seen.
 """
 
-import json
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from mail_service.errors import EnvelopeRefused
+from tests.differential.conftest import Npm
 from tests.signing import (
     CERTIFICATE_FILE,
     CERTIFICATE_URL,
@@ -30,7 +28,6 @@ from tests.signing import (
 )
 
 pytestmark = pytest.mark.differential
-PACKAGE = "sns-validator@0.3.5"
 HOST = "https://sns.eu-west-1.amazonaws.com"
 
 
@@ -146,29 +143,9 @@ BODIES = {n: e if isinstance(e, bytes) else body_of(e) for n, (_, _, e) in ALL.i
 
 
 @pytest.fixture(scope="session")
-def theirs(tmp_path_factory) -> dict[str, str]:
+def theirs(npm: Npm) -> dict[str, str]:
     """Give npm's verdict on every message, from one run."""
-    folder = tmp_path_factory.mktemp("npm")
-    npm = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder)]
-    subprocess.run([*npm, PACKAGE], check=True, capture_output=True, timeout=100)
-    return verdicts(folder, certificate())
-
-
-def verdicts(folder: Path, pem: bytes) -> dict[str, str]:
-    run = subprocess.run(
-        ["node", str(Path(__file__).with_name("verdicts.js")), str(folder)],
-        input=json.dumps(
-            {
-                "certificate": pem.decode(),
-                "bodies": {name: body.decode() for name, body in BODIES.items()},
-            }
-        ),
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return json.loads(run.stdout)
+    return npm({name: (body, certificate()) for name, body in BODIES.items()})
 
 
 def ours(body: bytes) -> str:

@@ -1,5 +1,9 @@
 """Addresses: what we write to, and which spellings are one mailbox."""
 
+from base64 import b64encode
+from email.header import decode_header, make_header
+from email.utils import formataddr, parseaddr
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,3 +138,81 @@ def test_a_senders_name_survives_in_an_encoded_word() -> None:
     assert format_sender("Bücher", "shop@example.com").isascii()
     assert format_sender("Shop, Inc.", "shop@example.com") == '"Shop, Inc." <shop@example.com>'
     assert format_sender("", "shop@example.com") == "shop@example.com"
+
+
+@pytest.mark.parametrize(
+    "control", ["\r\n", "\n", "\r", "\0", "\t", "\x0b", "\x1c", "\x7f", "\x85", "\u2028", "\ud800"]
+)
+def test_no_name_brings_a_line_or_a_control_into_a_sender(control: str) -> None:
+    for name in (f"Shop{control}Bcc: eve@example.com", f"Grüße{control}", f"{control}Shop"):
+        with pytest.raises(AddressInvalid, match="control"):
+            format_sender(name, "shop@example.com")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0130" * 130 + "@example.com",  # two characters each in lower case
+        "a" * 120 + "@" + ".".join(["ü" * 20] * 6) + ".example",  # longer in punycode
+        "Name <" + "\u0130" * 130 + "@example.com>",
+    ],
+)
+def test_a_mailbox_that_grows_beyond_an_address_when_its_key_is_made_has_none(text: str) -> None:
+    assert match_key(text) is None
+
+
+@given(
+    st.text(), st.sampled_from(["\u0130", "ß", "\u03a3", "\u017f", "ü", "A"]), st.integers(0, 250)
+)
+def test_a_key_is_its_own_key(text: str, letter: str, times: int) -> None:
+    for spelling in (
+        text,
+        f"{letter * times}@example.com",
+        f"a@{letter * times}.example",
+        f"{text}@b.de",
+    ):
+        key = match_key(spelling)
+        assert key is None or match_key(key) == key
+
+
+@pytest.mark.parametrize("controls", ["\r\n", "\n", "\0", "\x0b", "\u2028"])
+@pytest.mark.parametrize("charset", ["utf-8", "utf-16", "iso-2022-jp"])
+def test_no_encoded_word_brings_a_line_or_a_control_into_a_sender(
+    controls: str, charset: str
+) -> None:
+    for method, encode in (("b", b64encode), ("q", _quoted)):
+        data = encode(f"Shop{controls}Bcc: eve@example.com".encode(charset, "replace")).decode()
+        word = f"=?{charset}?{method}?{data}?="
+        again = formataddr((word, "a@example.com"), charset="utf-8").removesuffix(
+            " <a@example.com>"
+        )
+        for name in (word, f"The {word} Shop", f"{word} {word}", again):
+            try:
+                made = format_sender(name, "shop@example.com")
+            except AddressInvalid:
+                continue
+            shown = str(make_header(decode_header(made)))
+            assert not set(shown) & set("\r\n\0\x0b\u2028")
+
+
+def _quoted(data: bytes) -> bytes:
+    return "".join(f"={byte:02X}" for byte in data).encode()
+
+
+def test_a_name_that_is_encoded_already_stays_the_name_it_encodes() -> None:
+    encoded = "=?utf-8?q?B=C3=BCcher?="
+    assert format_sender(encoded, "a@example.com") == format_sender("Bücher", "a@example.com")
+    for charset in ("x-unknown", "zip", "rot13", "undefined", "ü", "idna"):
+        with pytest.raises(AddressInvalid, match="display name"):
+            format_sender(f"=?{charset}?q?=FF?=", "a@example.com")
+    for name in ("=?x-unknown?q?a?=", "=?utf-8?b?a?=", "=?utf-8?q?=FF?="):
+        with pytest.raises(AddressInvalid, match="display name"):
+            format_sender(name, "a@example.com")
+
+
+@pytest.mark.parametrize("name", ["=?", "a =? b", "?=", "=?utf-8?q?=3D=3Futf-8=3Fq=3Fa=3F=3D?="])
+def test_a_name_that_only_looks_encoded_is_shown_as_it_is(name: str) -> None:
+    once = str(make_header(decode_header(name)))
+    made = format_sender(name, "a@example.com")
+    shown, address = parseaddr(str(make_header(decode_header(made))))
+    assert (shown, address) == (once, "a@example.com")

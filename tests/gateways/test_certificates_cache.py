@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from mail_service.errors import NotGenuine, Unavailable
-from mail_service.gateways.certificates import CertificateCache, SigningKey
+from mail_service.gateways.certificates import CertificateCache, NotAsked, SigningKey
 from tests.signing import NOW, Shelf, certificate, rsa_key
 
 NAMES = frozenset({"sns.amazonaws.com"})
@@ -171,3 +171,12 @@ def test_w6_a_failed_second_look_leaves_the_good_key_in_its_place(stands, error)
             cache.newer_key("a", names=NAMES, now=NOW, than=old)
     assert get(cache) is old
     assert shelf.asked == ["a", "a"]
+
+
+def test_w4_a_fetch_that_was_never_begun_says_nothing_about_the_address():
+    cache, shelf, _ = make({"a": NotAsked("too many are being fetched")})
+    with pytest.raises(Unavailable, match="too many"):
+        get(cache)
+    shelf.pems = {"a": GOOD}
+    assert get(cache), "at once: a flood must not shut the good address out for seconds"
+    assert cache._failed == {}

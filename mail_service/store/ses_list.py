@@ -1,0 +1,254 @@
+"""What SES's own list has of each suppression, and what it is still to be told.
+
+A suppression is pending while SES's list does not have what was decided here. Whoever carries a change
+out takes it for some minutes, so that two never speak of one mailbox at once and a change whose process
+died is taken again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import LiteralString
+from uuid import UUID
+
+from mail_service.domain.suppression import Listed, SesListState, SuppressionReason
+from mail_service.store import suppressions
+from mail_service.store.database import Tx
+
+SECONDS_BETWEEN_CALLS = 1.0
+"""SES takes about one call a second on its list, from all of the account together."""
+
+_TAKEN: LiteralString = "interval '5 minutes'"
+
+# A release covers what SES dates before it. An entry of our own making may be dated a little after
+# the release of its suppression: the call was under way, or SES's clock is ahead.
+_COVERED: LiteralString = """
+    EXISTS (SELECT FROM mail_service.suppressions p
+            WHERE p.address_hash = e.hash AND p.released_at IS NOT NULL
+              AND p.released_at + CASE WHEN p.ses_put_at IS NULL THEN interval '0'
+                                       ELSE interval '1 minute' END >= e.at)
+"""
+
+_ENTRIES: LiteralString = """
+    unnest(%(hashes)s::bytea[], %(ids)s::uuid[], %(addresses)s::text[],
+           %(reasons)s::mail_service.suppression_reason[], %(times)s::timestamptz[])
+        AS e(hash, id, address, reason, at)
+"""
+
+SOURCE = "ses-list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A suppression that SES's list is to be told of. ``ses_state`` says what is to be done."""
+
+    id: UUID
+    address_hash: bytes
+    spelling: str = field(repr=False)
+    reason: SuppressionReason
+    ses_state: SesListState
+    ses_tries: int
+    stands_again: bool  # the mailbox was suppressed again since this one was released
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What some entries of SES's list changed here."""
+
+    added: int
+    strengthened: int
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    id: UUID
+
+
+def reserve_call(tx: Tx) -> float:
+    """Reserve the account's next call on SES's list; gives the seconds until it may be made."""
+    return tx.value(
+        float,
+        """
+        INSERT INTO mail_service.heartbeats AS h (name, at)
+        VALUES ('ses list call', mail_service.clock())
+        ON CONFLICT (name) DO UPDATE
+        SET at = GREATEST(h.at + make_interval(secs => %s), mail_service.clock())
+        RETURNING extract(epoch FROM h.at - mail_service.clock())::double precision
+        """,
+        (SECONDS_BETWEEN_CALLS,),
+    )
+
+
+def take_in(tx: Tx, entries: Mapping[bytes, tuple[UUID, Listed]]) -> Effect:
+    """Make ours of what SES lists: add, strengthen, or, where a release covers it, delete it there.
+
+    One entry per mailbox (by hash). What SES says of an entry that we put there is nothing new.
+    """
+    hashes = sorted(entries)
+    listed = [entries[one][1] for one in hashes]
+    params = {
+        "hashes": hashes,
+        "ids": [entries[one][0] for one in hashes],
+        "addresses": [entry.address for entry in listed],
+        "reasons": [entry.reason.value for entry in listed],
+        "times": [entry.at for entry in listed],
+        "source": SOURCE,
+    }
+    touched = tx.all(
+        _Touched,
+        f"""
+        INSERT INTO mail_service.suppressions AS s
+            (id, address_hash, address, reason, source, returns, ses_state)
+        SELECT e.id, e.hash, e.address, e.reason, %(source)s,
+               (SELECT count(*) FROM mail_service.suppressions p
+                WHERE p.address_hash = e.hash AND p.released_at IS NOT NULL), 'listed'
+        FROM {_ENTRIES} WHERE NOT {_COVERED}
+        ORDER BY e.hash
+        ON CONFLICT (address_hash) WHERE released_at IS NULL
+        DO UPDATE SET reason = EXCLUDED.reason
+        WHERE EXCLUDED.reason > s.reason
+          AND NOT (s.ses_put_at IS NOT NULL AND EXCLUDED.reason = 'bounce')
+        RETURNING s.id
+        """,
+        params,
+    )
+    mine = {entries[one][0]: entries[one][1].at for one in hashes}
+    added = {row.id: mine[row.id] for row in touched if row.id in mine}
+    withdrawn = suppressions.withdraw(tx, added)
+    tx.run(
+        f"""
+        UPDATE mail_service.suppressions s
+        SET ses_state = 'listed', ses_address = NULLIF(e.address, s.address), ses_tries = 0,
+            ses_error = NULL, ses_seen_at = mail_service.clock(), ses_checked_at = mail_service.clock()
+        FROM {_ENTRIES} WHERE s.address_hash = e.hash AND s.released_at IS NULL
+        """,
+        params,
+    )
+    released = tx.run(
+        f"""
+        UPDATE mail_service.suppressions s
+        SET ses_state = 'pending_delete', ses_address = NULLIF(e.address, s.address),
+            ses_seen_at = mail_service.clock(), ses_checked_at = mail_service.clock(),
+            ses_next_at = CASE WHEN s.ses_state = 'pending_delete' THEN s.ses_next_at
+                               ELSE mail_service.clock() END
+        FROM {_ENTRIES}
+        WHERE s.id = (SELECT r.id FROM mail_service.suppressions r
+                      WHERE r.address_hash = e.hash AND r.released_at IS NOT NULL
+                      ORDER BY r.released_at DESC LIMIT 1)
+          AND {_COVERED}
+          AND NOT EXISTS (SELECT FROM mail_service.suppressions a
+                          WHERE a.address_hash = e.hash AND a.released_at IS NULL)
+        """,
+        params,
+    )
+    return Effect(
+        added=len(added) - withdrawn, strengthened=len(touched) - len(added), released=released
+    )
+
+
+def next_change(tx: Tx) -> Change | None:
+    """Take the most pressing change for as long as its calls may need: deletes go before puts.
+
+    Left out: mailboxes of which another change is under way, and those whose address was erased and
+    which no sync has seen listed.
+    """
+    return tx.one(
+        Change,
+        f"""
+        UPDATE mail_service.suppressions s SET ses_next_at = mail_service.clock() + {_TAKEN}
+        WHERE s.id = (
+            SELECT c.id FROM mail_service.suppressions c
+            WHERE c.ses_state IN ('pending_put', 'pending_delete')
+              AND c.ses_next_at <= mail_service.clock()
+              AND COALESCE(c.ses_address, c.address) IS NOT NULL
+              AND NOT EXISTS (SELECT FROM mail_service.suppressions o
+                              WHERE o.address_hash = c.address_hash AND o.id <> c.id
+                                AND o.ses_state IN ('pending_put', 'pending_delete')
+                                AND o.ses_next_at > mail_service.clock()
+                                AND o.ses_next_at <= mail_service.clock() + {_TAKEN})
+            ORDER BY c.ses_state = 'pending_put', c.ses_next_at, c.id
+            LIMIT 1 FOR UPDATE SKIP LOCKED)
+        RETURNING s.id, s.address_hash, COALESCE(s.ses_address, s.address) AS spelling, s.reason,
+                  s.ses_state, s.ses_tries,
+                  s.released_at IS NOT NULL AND EXISTS (
+                      SELECT FROM mail_service.suppressions a
+                      WHERE a.address_hash = s.address_hash AND a.released_at IS NULL) AS stands_again
+        """,
+    )
+
+
+def begin_put(tx: Tx, suppression_id: UUID) -> bool:
+    """Record that we are about to put the entry; False when it is no longer to be put."""
+    return bool(
+        tx.run(
+            """
+            UPDATE mail_service.suppressions SET ses_put_at = mail_service.clock()
+            WHERE id = %s AND ses_state = 'pending_put'
+            """,
+            (suppression_id,),
+        )
+    )
+
+
+def is_covered(tx: Tx, address_hash: bytes, at: datetime) -> bool:
+    """Say whether a release covers an entry that SES dates so."""
+    return tx.value(
+        bool,
+        f"SELECT {_COVERED} FROM (SELECT %s::bytea AS hash, %s::timestamptz AS at) e",
+        (address_hash, at),
+    )
+
+
+def done(tx: Tx, change: Change, outcome: SesListState) -> None:
+    """Record what SES's list has now; what was decided meanwhile is left to be carried out at once."""
+    tx.run(
+        """
+        UPDATE mail_service.suppressions
+        SET ses_state = CASE WHEN ses_state = %(was)s THEN %(outcome)s ELSE ses_state END,
+            ses_address = CASE WHEN %(outcome)s IN ('deleted', 'kept') THEN NULL ELSE ses_address END,
+            ses_tries = 0, ses_error = NULL, ses_checked_at = mail_service.clock(),
+            ses_next_at = mail_service.clock()
+        WHERE id = %(id)s
+        """,
+        {"id": change.id, "was": change.ses_state, "outcome": outcome},
+    )
+
+
+def failed(tx: Tx, change: Change, *, error: str, again_in_seconds: float) -> None:
+    """Record why SES's list could not be told; it is tried again."""
+    tx.run(
+        """
+        UPDATE mail_service.suppressions
+        SET ses_tries = ses_tries + 1, ses_error = %(error)s,
+            ses_next_at = mail_service.clock()
+                + CASE WHEN ses_state = %(was)s THEN make_interval(secs => %(seconds)s)
+                       ELSE interval '0' END
+        WHERE id = %(id)s AND ses_state IN ('pending_put', 'pending_delete')
+        """,
+        {
+            "id": change.id,
+            "was": change.ses_state,
+            "error": error,
+            "seconds": again_in_seconds,
+        },
+    )
+
+
+def give_back(tx: Tx, change: Change) -> None:
+    """Let a change that was taken be taken again at once."""
+    tx.run(
+        "UPDATE mail_service.suppressions SET ses_next_at = mail_service.clock() WHERE id = %s",
+        (change.id,),
+    )
+
+
+def pending(tx: Tx) -> int:
+    """Give how many changes SES's list is still to be told of."""
+    return tx.value(
+        int,
+        """
+        SELECT count(*) FROM mail_service.suppressions
+        WHERE ses_state IN ('pending_put', 'pending_delete')
+        """,
+    )
