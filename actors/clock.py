@@ -9,7 +9,6 @@ import sys
 from datetime import UTC, datetime
 
 import dramatiq
-import psycopg2
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from actors import broker as brokers
@@ -18,9 +17,6 @@ from mail_service import logs, wiring
 from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
 from mail_service.workflows import journal
-
-HINTS_ENOUGH = 3
-"""With this many hints waiting, another one would only make the table grow while no worker runs."""
 
 STOPS_WITHIN_SECONDS = 5.0
 
@@ -35,7 +31,7 @@ def main() -> int:
         return 1
     logs.configure(settings.log_level, process="clock")
     stop = StopSignal()
-    broker = brokers.build(settings.database_url.get_secret_value(), connections=1)
+    broker = brokers.build(settings.database_url.get_secret_value())
     broker.declare_queue(brokers.QUEUE)
 
     def tick() -> None:
@@ -43,10 +39,9 @@ def main() -> int:
             queue_name=brokers.QUEUE, actor_name="sweep", args=(), kwargs={}, options={}
         )
         try:
-            if broker.waiting() < HINTS_ENOUGH:
-                broker.hint(message)
-        except (psycopg2.Error, dramatiq.DramatiqError) as fault:
-            journal.alarm("sweep_not_enqueued", error=type(fault).__name__)
+            broker.enqueue(message)
+        except dramatiq.DramatiqError as fault:
+            journal.alarm("sweep_not_enqueued", error=str(fault))
 
     scheduler = BackgroundScheduler(timezone=UTC)
     scheduler.add_job(
