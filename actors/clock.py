@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dramatiq
-import psycopg2
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
@@ -22,9 +21,6 @@ from mail_service.errors import SettingsError
 from mail_service.settings import Process, Settings
 from mail_service.workflows import journal
 from mail_service.workflows.suppression_sync import RECENT_EVERY_SECONDS
-
-HINTS_ENOUGH = 3
-"""With this many hints waiting, another one would only make the table grow while no worker runs."""
 
 STOPS_WITHIN_SECONDS = 5.0
 
@@ -39,7 +35,7 @@ def main() -> int:
         return 1
     logs.configure(settings.log_level, process="clock")
     stop = StopSignal()
-    broker = brokers.build(settings.database_url.get_secret_value(), connections=1)
+    broker = brokers.build(settings.database_url.get_secret_value())
     broker.declare_queue(brokers.QUEUE)
 
     def tick(actor: str) -> None:
@@ -47,10 +43,9 @@ def main() -> int:
             queue_name=brokers.QUEUE, actor_name=actor, args=(), kwargs={}, options={}
         )
         try:
-            if broker.waiting() < HINTS_ENOUGH:
-                broker.hint(message)
-        except (psycopg2.Error, dramatiq.DramatiqError) as fault:
-            journal.alarm(f"{actor}_not_enqueued", error=type(fault).__name__)
+            broker.enqueue(message)
+        except dramatiq.DramatiqError as fault:
+            journal.alarm(f"{actor}_not_enqueued", error=str(fault))
 
     scheduler = BackgroundScheduler(timezone=UTC, executors={"default": ThreadPoolExecutor(1)})
     every: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}

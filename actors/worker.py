@@ -38,16 +38,13 @@ def main() -> int:
     stop = StopSignal()
     db.open()
     drain = Drain(runtime, wiring.line(settings))
-    broker = brokers.build(
-        settings.database_url.get_secret_value(), connections=brokers.WORKER_CONNECTIONS
-    )
+    broker = brokers.build(settings.database_url.get_secret_value())
     max_age_ms = int(settings.sweep_seconds * 3000)
     dispatch.declare(broker, drain, brokers.QUEUE, max_age_ms)
     reconcile.declare(broker, runtime, brokers.QUEUE, max_age_ms)
     keeper = suppressions.Keeper(runtime)
     suppressions.declare(broker, keeper, brokers.QUEUE, max_age_ms)
-    # One thread: hints are few, and with it the broker's pool can't run dry. Time-outs under one
-    # second make the broker spin.
+    # One thread: hints are few. It takes a second to see that it is stopped.
     worker = Worker(broker, queues={brokers.QUEUE}, worker_threads=1, worker_timeout=1000)
     thread = dispatch.start(drain)
     worker.start()

@@ -25,8 +25,8 @@ from mail_service.store.database import Database, Transactions
 from mail_service.store.line import Line
 
 POOL_SIZES = {
-    # Of 20 connections, one web with two gunicorn workers, two workers and a clock use 15:
-    # a worker 1 here, 1 for its drain and 3 for its broker; a gunicorn worker 2; the clock 1.
+    # Of 20 connections, one web with two gunicorn workers, two workers and a clock use 11:
+    # a worker 1 here, 1 for its drain and 1 for its broker; a gunicorn worker 2; the clock 1.
     Process.WEB: 2,
     Process.WORKER: 1,
     Process.CLOCK: 1,

@@ -129,7 +129,8 @@ def test_what_was_answered_2xx_survives_postgres_and_everybody_heals(durable: To
     assert town.sandbox.publish(foreign, endpoint=town.webhook)["status"] == 200
     town.until(
         lambda: town.value(
-            "SELECT count(*) FROM dramatiq.queue WHERE mtime > now() - interval '2 s'"
+            # Counted anew since the crash.
+            "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relid = 'dramatiq.queue'::regclass"
         ),
         "the clock enqueues again",
         HEALS_WITHIN,

@@ -143,9 +143,8 @@ class Processes:
             **SHORT_TIMES,
             **(settings or {}),
         }
-        if source != ROOT:
-            # A patched copy goes before the installed package.
-            self.environment["PYTHONPATH"] = str(source)
+        # This tree, or a patched copy of it, goes before whatever is installed.
+        self.environment["PYTHONPATH"] = str(source)
         self._api: Api | None = None
         LIVING.append(self)
 
