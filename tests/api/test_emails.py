@@ -99,6 +99,7 @@ def test_everything_that_happened_shows_in_the_shape_of_the_contract(api: Api, m
     assert set(attempt) == {
         *("id", "number", "epoch", "state", "request_tag", "provider_message_id", "error_class"),
         *("error_code", "started_at", "finished_at", "decision", "resolved_by"),
+        "unconfirmed",
     }
     assert (attempt["state"], attempt["request_tag"]) == ("accepted", tag)
     assert sorted(event["kind"] for event in shown["events"]) == ["bounce", "delivery", "send"]
