@@ -42,9 +42,8 @@ class Terms:
 
 
 # What the wave may take of each lane. Every wave leaves `reserved` places to each lower lane that has
-# work, and what a lane does not use falls to the next. A locking SELECT stands in a materialised CTE
-# each: without that fence the planner may lock more rows than the limit.
-_DUE_IN_A_WAVE: LiteralString = """
+# work, and what a lane does not use falls to the next.
+_RATE_AND_HOLDS: LiteralString = """
     WITH rate AS MATERIALIZED (
         SELECT LEAST(
             GREATEST(1, per_second * pace.factor),
@@ -65,62 +64,60 @@ _DUE_IN_A_WAVE: LiteralString = """
                ARRAY(SELECT subject FROM held WHERE scope = 'sender') AS senders,
                ARRAY(SELECT subject FROM held WHERE scope = 'template') AS templates
         FROM rate
-    ), reserved_low AS MATERIALIZED (
-        SELECT o.id FROM mail_service.email_outbox o, open_lanes l
-        WHERE o.state = 'pending' AND o.lane = 2 AND o.next_attempt_at <= mail_service.clock()
+"""
+
+
+def _lane(
+    name: LiteralString, lane: LiteralString, places: LiteralString, but: LiteralString = "nothing"
+) -> LiteralString:
+    """Give the CTE that locks up to ``places`` due rows of a lane, oldest first, leaving some out.
+
+    Materialized, because without that fence the planner may lock more rows than the limit.
+    """
+    return f"""
+    ), {name} AS MATERIALIZED (
+        SELECT o.id, o.lane, o.next_attempt_at, o.epoch, o.attempts, o.recipient_count, o.not_after,
+               o.due_at
+        FROM mail_service.email_outbox o, open_lanes l
+        WHERE o.state = 'pending' AND o.lane = {lane} AND o.next_attempt_at <= mail_service.clock()
           AND o.sender_address <> ALL (l.senders) AND o.template_version <> ALL (l.templates)
+          AND o.id <> ALL (ARRAY(SELECT id FROM {but}))
         ORDER BY o.next_attempt_at
-        LIMIT (SELECT LEAST(%(reserved)s, places) FROM open_lanes)
+        LIMIT (SELECT {places} FROM open_lanes)
         FOR UPDATE OF o SKIP LOCKED
-    ), reserved_middle AS MATERIALIZED (
-        SELECT o.id FROM mail_service.email_outbox o, open_lanes l
-        WHERE o.state = 'pending' AND o.lane = 1 AND o.next_attempt_at <= mail_service.clock()
-          AND o.sender_address <> ALL (l.senders) AND o.template_version <> ALL (l.templates)
-        ORDER BY o.next_attempt_at
-        LIMIT (SELECT LEAST(%(reserved)s, places - (SELECT count(*) FROM reserved_low))
-               FROM open_lanes)
-        FOR UPDATE OF o SKIP LOCKED
-    ), high AS MATERIALIZED (
-        SELECT o.id FROM mail_service.email_outbox o, open_lanes l
-        WHERE o.state = 'pending' AND o.lane = 0 AND o.next_attempt_at <= mail_service.clock()
-          AND o.sender_address <> ALL (l.senders) AND o.template_version <> ALL (l.templates)
-        ORDER BY o.next_attempt_at
-        LIMIT (SELECT places - (SELECT count(*) FROM reserved_low)
-                             - (SELECT count(*) FROM reserved_middle) FROM open_lanes)
-        FOR UPDATE OF o SKIP LOCKED
-    ), middle AS MATERIALIZED (
-        SELECT o.id FROM mail_service.email_outbox o, open_lanes l
-        WHERE o.state = 'pending' AND o.lane = 1 AND o.next_attempt_at <= mail_service.clock()
-          AND o.sender_address <> ALL (l.senders) AND o.template_version <> ALL (l.templates)
-          AND o.id <> ALL (ARRAY(SELECT id FROM reserved_middle))
-        ORDER BY o.next_attempt_at
-        LIMIT (SELECT places - (SELECT count(*) FROM reserved_low)
-                             - (SELECT count(*) FROM reserved_middle)
-                             - (SELECT count(*) FROM high) FROM open_lanes)
-        FOR UPDATE OF o SKIP LOCKED
-    ), low AS MATERIALIZED (
-        SELECT o.id FROM mail_service.email_outbox o, open_lanes l
-        WHERE o.state = 'pending' AND o.lane = 2 AND o.next_attempt_at <= mail_service.clock()
-          AND o.sender_address <> ALL (l.senders) AND o.template_version <> ALL (l.templates)
-          AND o.id <> ALL (ARRAY(SELECT id FROM reserved_low))
-        ORDER BY o.next_attempt_at
-        LIMIT (SELECT places - (SELECT count(*) FROM reserved_low)
-                             - (SELECT count(*) FROM reserved_middle)
-                             - (SELECT count(*) FROM high)
-                             - (SELECT count(*) FROM middle) FROM open_lanes)
-        FOR UPDATE OF o SKIP LOCKED
+    """
+
+
+def _less(*taken: LiteralString) -> LiteralString:
+    return "places" + "".join(f" - (SELECT count(*) FROM {name})" for name in taken)
+
+
+# The literal limit tells the planner how few rows there are: it can't see through the others, and takes
+# a tenth of the table for a wave.
+_DUE_IN_A_WAVE: LiteralString = (
+    _RATE_AND_HOLDS
+    + """
+    ), nothing AS (
+        SELECT NULL::uuid AS id WHERE false
+    """
+    + _lane("reserved_low", "2", "LEAST(%(reserved)s, places)")
+    + _lane("reserved_middle", "1", f"LEAST(%(reserved)s, {_less('reserved_low')})")
+    + _lane("high", "0", _less("reserved_low", "reserved_middle"))
+    + _lane("middle", "1", _less("reserved_low", "reserved_middle", "high"), "reserved_middle")
+    + _lane("low", "2", _less("reserved_low", "reserved_middle", "high", "middle"), "reserved_low")
+    + """
     ), due AS MATERIALIZED (
         -- An email of many recipients may run the bucket into debt, or it would never go.
-        SELECT picked.* FROM (
-            SELECT o.*, sum(o.recipient_count) OVER (ORDER BY o.lane, o.next_attempt_at, o.id)
-                        - o.recipient_count AS before
-            FROM mail_service.email_outbox o
-            WHERE o.id IN (SELECT id FROM reserved_low UNION ALL SELECT id FROM reserved_middle
-                           UNION ALL SELECT id FROM high UNION ALL SELECT id FROM middle
-                           UNION ALL SELECT id FROM low)
-        ) picked, rate
-        WHERE picked.before <= rate.tokens - 1
-"""
+        SELECT counted.* FROM (
+            SELECT taken.*, sum(taken.recipient_count)
+                                OVER (ORDER BY taken.lane, taken.next_attempt_at, taken.id)
+                            - taken.recipient_count AS before
+            FROM (TABLE reserved_low UNION ALL TABLE reserved_middle UNION ALL TABLE high
+                  UNION ALL TABLE middle UNION ALL TABLE low LIMIT 1000) taken
+        ) counted, rate
+        WHERE counted.before <= rate.tokens - 1
+    """
+)
 
 _DUE_AS_A_PROBE: LiteralString = """
     WITH rate AS MATERIALIZED (
@@ -199,7 +196,10 @@ _LEASE: LiteralString = """
             lease_expires_at = CASE v.state WHEN 'sending'
                 THEN mail_service.clock() + make_interval(secs => %(lease)s) END,
             finished_at = CASE WHEN v.state <> 'sending' THEN mail_service.clock() END
-        FROM verdict v WHERE o.id = v.id AND o.state = 'pending'
+        -- The state is named in a way that no partial index answers to: the rows are locked, and known
+        -- by their ids.
+        FROM verdict v
+        WHERE o.id = v.id AND o.id = ANY (ARRAY(SELECT id FROM verdict)) AND o.state::text = 'pending'
         RETURNING o.id, o.state, o.template, o.template_checksum, o.template_version, o.sender,
                   o.sender_address
     ), journal AS (
