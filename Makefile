@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential model campaign
+.PHONY: help setup demo test check fix lock differential model campaign bench
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -49,3 +49,6 @@ model: setup ## search the protocol's model exhaustively, and its mutants (needs
 
 campaign: setup ## kill workers and web in mid-work, 1,000 sign-ups; an auditor judges (SEED=1)
 	@$(BIN)/python -m tests.campaign --emails 1000 --kills 30 --seed $(or $(SEED),1)
+
+bench: setup ## compare with raw boto3 and with peers, side by side (half an hour; BENCH="--quick")
+	@$(BIN)/python -m benchmarks $(BENCH)
