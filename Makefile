@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential fuzz model campaign weather chaos soak sensitivity
+.PHONY: help setup demo test check fix lock differential fuzz model campaign weather chaos soak sensitivity bench
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -64,9 +64,12 @@ chaos: setup ## everything goes wrong at once, 10,000 emails; an auditor judges 
 	@$(BIN)/python -m tests.chaos --emails 10000 --seed $(or $(SEED),1)
 
 soak: setup ## chaos with new seeds for HOURS=8, to the first violation
-	@$(BIN)/python -m tests.chaos --soak $(or $(HOURS),8)
+	@$(BIN)/python -m tests.chaos --emails 2000 --soak $(or $(HOURS),8)
 
 sensitivity: setup ## prove the proofs: seeded bugs that state machine, chaos and weather must catch (hours)
 	@$(BIN)/python -m tests.statemachine.sensitivity
 	@$(BIN)/python -m tests.chaos.sensitivity
 	@$(BIN)/python -m tests.weather.sensitivity
+
+bench: setup ## compare with raw boto3 and with peers, side by side (half an hour; BENCH="--quick")
+	@$(BIN)/python -m benchmarks $(BENCH)

@@ -14,6 +14,7 @@ from mail_service.cli import (
     suppressions,
     templates,
 )
+from mail_service.cli.bench import bench
 from mail_service.cli.demo import demo
 from mail_service.cli.sandbox import sandbox
 from mail_service.errors import InvalidFields, MailServiceError
@@ -37,6 +38,7 @@ app.add_typer(suppressions.app, name="suppressions")
 app.add_typer(events.app, name="events")
 app.add_typer(templates.app, name="templates")
 app.command("stats")(stats.stats)
+app.command("bench")(bench)
 
 
 def main() -> None:

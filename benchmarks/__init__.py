@@ -1,0 +1,1 @@
+"""The bench with its peers: ``make bench``. See docs/performance.md."""
