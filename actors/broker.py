@@ -23,7 +23,6 @@ import dramatiq
 import psycopg2
 from dramatiq import MessageProxy
 from dramatiq.errors import ConnectionError as BrokerConnectionError
-from dramatiq.middleware import AgeLimit
 from dramatiq_pg import PostgresBroker
 from dramatiq_pg.schema import generate_init_sql
 from psycopg.conninfo import conninfo_to_dict
@@ -49,11 +48,9 @@ class HintBroker(PostgresBroker):
     def __init__(self, connect: Callable[[], Connection]) -> None:
         # The default middleware brings retries, time limits and shutdown exceptions. Retry policy is
         # the outbox's, and an exception thrown into a thread between SES's answer and the commit is a
-        # lost answer. Only stale hints are dropped.
-        stale, self.lent = AgeLimit(), _Lent()
-        super().__init__(
-            pool=self.lent, results=False, schema=SCHEMA, prefix="", middleware=[stale]
-        )
+        # lost answer. Nor are hints dropped by age, which compares the clocks of two machines.
+        self.lent = _Lent()
+        super().__init__(pool=self.lent, results=False, schema=SCHEMA, prefix="", middleware=[])
         self.connect = connect
         # Ends a statement on a server that is there and frozen, which no time-out of its own can.
         self.deadlines = Deadlines(5.0)

@@ -11,15 +11,13 @@ import dramatiq
 from actors.drain import Drain
 
 
-def declare(broker: dramatiq.Broker, drain: Drain, queue: str, max_age_ms: int) -> None:
+def declare(broker: dramatiq.Broker, drain: Drain, queue: str) -> None:
     """Declare the actor on this broker."""
 
     def dispatch() -> None:
         drain.wake()
 
-    dramatiq.actor(
-        dispatch, actor_name="dispatch", broker=broker, queue_name=queue, max_age=max_age_ms
-    )
+    dramatiq.actor(dispatch, actor_name="dispatch", broker=broker, queue_name=queue)
 
 
 def start(drain: Drain) -> threading.Thread:

@@ -12,9 +12,7 @@ from mail_service.workflows import journal, reconcile
 ACTOR = "sweep"
 
 
-def declare(
-    broker: dramatiq.Broker, runtime: Runtime, queue: str, max_age_ms: int
-) -> dramatiq.Actor[[], None]:
+def declare(broker: dramatiq.Broker, runtime: Runtime, queue: str) -> dramatiq.Actor[[], None]:
     """Declare the actor on this broker."""
 
     def sweep() -> None:
@@ -28,6 +26,4 @@ def declare(
                 events_given_up=swept.events_given_up,
             )
 
-    return dramatiq.actor(
-        sweep, actor_name=ACTOR, broker=broker, queue_name=queue, max_age=max_age_ms
-    )
+    return dramatiq.actor(sweep, actor_name=ACTOR, broker=broker, queue_name=queue)

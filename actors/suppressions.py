@@ -94,12 +94,10 @@ class Keeper:
             raise _Stopped
 
 
-def declare(broker: dramatiq.Broker, keeper: Keeper, queue: str, max_age_ms: int) -> None:
+def declare(broker: dramatiq.Broker, keeper: Keeper, queue: str) -> None:
     """Declare the actor on this broker."""
 
     def sync_suppressions() -> None:
         keeper.wake()
 
-    dramatiq.actor(
-        sync_suppressions, actor_name=ACTOR, broker=broker, queue_name=queue, max_age=max_age_ms
-    )
+    dramatiq.actor(sync_suppressions, actor_name=ACTOR, broker=broker, queue_name=queue)

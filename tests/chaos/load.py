@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import urllib3
@@ -146,6 +147,16 @@ class Load(Campaign):
             "to": [address],
             "on_ambiguous": "resend",
             "priority": 9,
+        }
+        return self._submit(self._urgent, key, address, body)
+
+    def later(self, key: str, address: str, at: datetime) -> str | None:
+        """Submit one email that is due later, when nothing else may be going on; gives its id."""
+        body = {
+            "dedup_key": key,
+            "template": "welcome-v1",
+            "to": [address],
+            "send_at": at.isoformat(),
         }
         return self._submit(self._urgent, key, address, body)
 

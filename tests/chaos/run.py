@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from tests.chaos.verdict import Asked, Outcome, Run
 from tests.chaos.witness import Witness
 
 SLOWEST_PER_SECOND = 5
+DUE_IN_SECONDS = 3.0
+DUE_GOES_WITHIN = 15.0
 CLIENT_MOVES_WITHIN = 150.0
 """Seconds after which some client must have got on; each gives up a request before."""
 
@@ -148,9 +151,21 @@ def _settle(run: Run, tell: Callable[[int], None]) -> str:
         _wait_for_none(stage.open, "nothing is open", seconds, tell)
         stage.wait_for_a_sweep()
         _wait_for_none(stage.open, "nothing is open", seconds, tell)
+        _what_becomes_due_goes_out(run, tell)
     except AssertionError as late:
         return str(late)[:200]
     return ""
+
+
+def _what_becomes_due_goes_out(run: Run, tell: Callable[[int], None]) -> None:
+    """Write one email for later, and wait until it went out although nobody says that it is due (L5)."""
+    name = f"later-{run.asked.seed}"
+    due = datetime.now(UTC) + timedelta(seconds=DUE_IN_SECONDS)
+    run.load.later(name, f"success+{name}@{SIMULATOR_DOMAIN}", due)
+    _wait_for_none(
+        run.stage.open, "what became due went out (L5)", DUE_IN_SECONDS + DUE_GOES_WITHIN, tell
+    )
+    _wait_for_none(run.stage.untold, "every event is told", run.asked.settles_within, tell)
 
 
 def _wait_for_none(

@@ -69,7 +69,7 @@ def _leases_end_in_time(found: Found) -> Verdict:
 
 
 def _no_transaction_waits(found: Found) -> Verdict:
-    verdict = Verdict("S20: no transaction is idle for 1 s while its connection is well")
+    verdict = Verdict("S20: no transaction is idle for 2 s while its connection is well")
     verdict.looked_at = found.looks
     verdict.violations += found.idle
     return verdict
