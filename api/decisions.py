@@ -6,7 +6,7 @@ from falcon import Request, Response
 
 from api import bodies, presenting
 from api.authentication import actor_of
-from api.models import Requeue, Resolution
+from api.models import Nothing, Requeue, Resolution
 from api.paths import identifier
 from api.routes import Operation, Said, answer
 from mail_service.domain.deciding import Decision
@@ -79,6 +79,8 @@ class Decisions:
         answer(resp, 200, presenting.email(view))
 
     def cancel(self, req: Request, resp: Response, email_id: str) -> None:
-        """Cancel what is still pending."""
+        """Cancel what is still pending. It needs no body; what a body says is never ignored."""
+        if raw := bodies.read(req).strip():
+            bodies.parse(Nothing, raw)
         view = decide.cancel(self._rt, identifier(email_id, "email"), by=actor_of(req))
         answer(resp, 200, presenting.email(view))

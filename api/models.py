@@ -42,6 +42,11 @@ def _number(given: object) -> object:
     return int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 10 else given
 
 
+def _flag(given: object) -> object:
+    # A parameter that stands twice comes as a list.
+    return given == "true" if given in ("true", "false") else given
+
+
 Time = Annotated[datetime, BeforeValidator(_time)]
 Address = Annotated[str, Field(max_length=400, examples=["ada@example.com"])]
 ReplyTo = Annotated[
@@ -54,7 +59,7 @@ ReplyTo = Annotated[
 ]
 Flag = Annotated[
     bool,
-    BeforeValidator(lambda given: {"true": True, "false": False}.get(given, given)),
+    BeforeValidator(_flag),
     Field(strict=True),
 ]
 
@@ -114,6 +119,10 @@ class Resolution(_Sent):
     decision: Decision
     reason: str = Field(min_length=1, max_length=500)
     attempt_id: UUID = Field(description="The newest attempt, as you saw it")
+
+
+class Nothing(_Sent):
+    """No field at all."""
 
 
 class Requeue(_Sent):

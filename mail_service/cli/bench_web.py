@@ -6,30 +6,21 @@ keys, strict reading, signatures, answers, logs, the nudge.
 
 import json
 import sys
-import uuid
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
-from mail_service.cli import bench_cost, bench_load
+from mail_service.cli import bench_cost, bench_events, bench_load
 from mail_service.cli.bench_cases import CannotMeasure, Case, Figures, percentile
-from mail_service.cli.bench_formation import opened, wait_ready, web
-from mail_service.cli.bench_mail import CONFIGURATION_SET, SENDER
+from mail_service.cli.bench_formation import wait_ready, web
 from mail_service.cli.bench_pipeline import COMMAND
-from mail_service.cli.bench_place import TOPIC, BenchFailed, Place, Running
+from mail_service.cli.bench_place import BenchFailed, Place, Running
 from mail_service.cli.bench_sizes import Sizes
 from mail_service.cli.demo_processes import ROOT
-from mail_service.domain.outcomes import Accepted
-from mail_service.ports import TAG_HEADER, TAG_NAME
-from mail_service.sandbox.signing import Signer
-from mail_service.workflows import dispatch
-from mail_service.workflows.dispatch import Ended
 
 INTAKE = "POST /v1/accounts"
 WEBHOOK = "webhook, delivery events of known calls"
 BARE = ROOT / "benchmarks" / "bare.py"
-_WAVE = 100
 
 
 @contextmanager
@@ -142,69 +133,9 @@ def _post(
 
 def _events(place: Place, sizes: Sizes) -> list[str]:
     """Have so many emails submitted, and give a signed delivery event of each."""
-    place.database.reset()
-    with opened(place) as rt:
-        place.database.fill(rt, sizes.requests)
-        number = 0
-        while claims := dispatch.take(rt, _WAVE):
-            accepted = [
-                Ended(
-                    row=claim.row, result=Accepted(provider_message_id=f"bench-{number + n:08}")
-                )
-                for n, claim in enumerate(claims)
-            ]  # fmt: skip
-            number += len(claims)
-            dispatch.record(rt, accepted)
-    with place.database.connect() as connection:
-        calls = connection.execute(
-            "SELECT a.request_tag, a.provider_message_id, r.address FROM mail_service.send_attempts a "
-            "JOIN mail_service.email_recipients r ON r.email_id = a.email_id"
-        ).fetchall()
-    signer = Signer.generate()
-    place.provider.ask("certificate", pem=signer.certificate_pem.decode())
-    return [_event(place, signer, str(tag), str(mid), str(to)) for tag, mid, to in calls]
-
-
-def _event(place: Place, signer: Signer, tag: str, message_id: str, address: str) -> str:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-    mail = {
-        "timestamp": now,
-        "source": SENDER,
-        "sourceArn": "arn:aws:ses:eu-west-1:123456789012:identity/example.com",
-        "sendingAccountId": "123456789012",
-        "messageId": message_id,
-        "destination": [address],
-        "headersTruncated": False,
-        "headers": [
-            {"name": "From", "value": SENDER},
-            {"name": "To", "value": address},
-            {"name": TAG_HEADER, "value": tag},
-        ],
-        "commonHeaders": {"from": [SENDER], "to": [address], "messageId": message_id},
-        "tags": {
-            "ses:operation": ["SendEmail"],
-            "ses:configuration-set": [CONFIGURATION_SET],
-            TAG_NAME: [tag],
-        },
-    }
-    delivery = {
-        "timestamp": now,
-        "processingTimeMillis": 512,
-        "recipients": [address],
-        "smtpResponse": "250 2.0.0 OK",
-        "reportingMTA": "a4-8.smtp-out.eu-west-1.amazonses.com",
-    }
-    event = {"eventType": "Delivery", "mail": mail, "delivery": delivery}
-    fields = {
-        "Type": "Notification",
-        "MessageId": str(uuid.uuid4()),
-        "TopicArn": TOPIC,
-        "Message": json.dumps(event, separators=(",", ":")) + "\n",
-        "Timestamp": now,
-        "SignatureVersion": "2",
-        "SigningCertURL": f"{place.provider.url}{signer.certificate_path}",
-    }
-    return json.dumps({**fields, "Signature": signer.signature(fields, "2")})
+    calls = bench_events.submitted(place, sizes.requests)
+    publisher = bench_events.Publisher(place)
+    return [publisher.event(call) for call in calls]
 
 
 CASES = (

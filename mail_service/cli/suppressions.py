@@ -126,6 +126,9 @@ def sync(
             )
         problem = done.error or _tell_ses(rt)
         drift = suppression_sync.drift(rt)
+        if problem is None and drift.failing:
+            # Not asked again now: what failed a moment ago is given a while.
+            problem = f"{drift.failing} wait to be tried again after: {drift.last_error}"
     if as_json:
         shown = {"sync": shapes.plain(done), "drift": shapes.plain(drift), "problem": problem}
         session.print_json(shown)

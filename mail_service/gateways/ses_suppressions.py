@@ -48,7 +48,7 @@ class SesSuppressionList:
         client = self._client()
         with _told("ListSuppressedDestinations"):
             answer = client.list_suppressed_destinations(**asked)
-        summaries = _items(answer.get("SuppressedDestinationSummaries"))
+        summaries = _summaries(cast("Mapping[str, object]", answer))
         read = [_listed(summary) for summary in summaries]
         entries = tuple(entry for entry in read if entry is not None)
         return ListPage(
@@ -130,8 +130,15 @@ def _told(operation: str, *, absent: type[Exception] = Unavailable) -> Generator
         raise Unavailable(f"SES did not answer {operation}: {type(fault).__name__}") from None
 
 
-def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
+def _summaries(answer: Mapping[str, object]) -> list[object]:
+    """Give a page's entries. Raises Unavailable for what is no page: botocore takes any text for one."""
+    found = answer.get("SuppressedDestinationSummaries")
+    if isinstance(found, list):
+        return cast("list[object]", found)
+    about = cast("Mapping[str, Mapping[str, str]]", answer.get("ResponseMetadata", {}))
+    if about.get("HTTPHeaders", {}).get("content-length") == str(len("{}")):
+        return []
+    raise Unavailable("SES answered ListSuppressedDestinations with what is no list")
 
 
 def _listed(entry: object) -> Listed | None:

@@ -76,6 +76,14 @@ def test_an_unusable_decision_names_the_field(standing: Api, change: dict[str, A
     assert set(answer.json["errors"]) == {named}
 
 
+def test_a_cancellation_ignores_no_field(api: Api):
+    email = api.post("/v1/emails", EMAIL).json
+    said = api.post(f"/v1/emails/{email['id']}/cancel", {"unless": "urgent"})
+    assert (said.status_code, list(said.json["errors"])) == (422, ["unless"])
+    assert api.get(f"/v1/emails/{email['id']}").json["state"] == "pending"
+    assert api.post(f"/v1/emails/{email['id']}/cancel", {}).status_code == 200
+
+
 def test_an_email_is_cancelled_while_it_is_pending(api: Api):
     email = api.post("/v1/emails", EMAIL).json
     done = api.post(f"/v1/emails/{email['id']}/cancel")

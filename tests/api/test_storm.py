@@ -13,9 +13,7 @@ from mail_service.cli.bench_formation import web
 from mail_service.cli.bench_place import Place
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 
-WEATHER = Weather(
-    emails=60, redeliveries=600, connections=24, signups=20, probes=5, locked=6, held_seconds=30
-)
+WEATHER = Weather(emails=60, redeliveries=600, connections=24, signups=20, probes=5, locked=6)
 SNS_WAITS_MS = 15_000
 
 
