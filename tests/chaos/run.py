@@ -102,6 +102,8 @@ def _directory(asked: Asked, made: str) -> Path:
     if asked.keep is None:
         return Path(made)
     asked.keep.mkdir(parents=True, exist_ok=True)
+    if any(asked.keep.iterdir()):
+        raise SystemExit(f"{asked.keep} is not empty: the logs of another run would be judged with it")
     return asked.keep
 
 
