@@ -79,15 +79,15 @@ BUGS = (
         (
             Patch(
                 "mail_service/store/claims.py",
-                """        ), attempted AS (
-            INSERT INTO mail_service.send_attempts (id, email_id, number, epoch)
-            SELECT attempt_id, id, number, epoch FROM verdict WHERE state = 'sending'
-        ), called AS (
-            INSERT INTO mail_service.attempt_recipients (attempt_id, recipient_id)
-            SELECT v.attempt_id, a.id FROM verdict v JOIN addressed a ON a.email_id = v.id
-            WHERE v.state = 'sending' AND NOT a.suppressed
-        ), left_out""",
-                "        ), left_out",
+                """    ), attempted AS (
+        INSERT INTO mail_service.send_attempts (id, email_id, number, epoch)
+        SELECT attempt_id, id, number, epoch FROM verdict WHERE state = 'sending'
+    ), called AS (
+        INSERT INTO mail_service.attempt_recipients (attempt_id, recipient_id)
+        SELECT v.attempt_id, a.id FROM verdict v JOIN addressed a ON a.email_id = v.id
+        WHERE v.state = 'sending' AND NOT a.suppressed
+    ), left_out""",
+                "    ), left_out",
             ),
             Patch(
                 "mail_service/workflows/dispatch.py",

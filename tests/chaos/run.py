@@ -103,7 +103,9 @@ def _directory(asked: Asked, made: str) -> Path:
         return Path(made)
     asked.keep.mkdir(parents=True, exist_ok=True)
     if any(asked.keep.iterdir()):
-        raise SystemExit(f"{asked.keep} is not empty: the logs of another run would be judged with it")
+        raise SystemExit(
+            f"{asked.keep} is not empty: the logs of another run would be judged with it"
+        )
     return asked.keep
 
 

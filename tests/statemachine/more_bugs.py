@@ -151,8 +151,8 @@ MORE_BUGS = (
             ),
             Patch(
                 RECONCILE,
-                "    for event in events.matchable(tx, BATCH):\n",
-                "    for event in events.matchable(tx, 0):\n",
+                "        events_matched=_match_waiting(rt),\n",
+                "        events_matched=0,\n",
             ),
         ),
     ),
@@ -161,9 +161,9 @@ MORE_BUGS = (
         "a policy",
         ("S13",),
         "mail_service/workflows/ingest.py",
-        "            housekeeping.count_rejection(tx, refused.cause)\n",
+        "            so_far = housekeeping.count_rejection(tx, refused.cause)\n",
         (
-            "            housekeeping.count_rejection(tx, refused.cause)\n"
+            "            so_far = housekeeping.count_rejection(tx, refused.cause)\n"
             '            housekeeping.beat(tx, "forged")\n'
         ),
     ),
