@@ -69,8 +69,7 @@ def measure(
     if not chosen:
         groups = "\n  ".join(dict.fromkeys(case.group for case in wanted))
         raise typer.BadParameter(f"no group is named so. There are:\n  {groups}")
-    for number in _SIGNALS:
-        signal.signal(number, _stop)
+    before = {number: signal.signal(number, _stop) for number in _SIGNALS}
     try:
         with Place(os.environ.get("DATABASE_URL") or None) as place:
             try:
@@ -84,6 +83,9 @@ def measure(
     except _Stop:
         typer.echo("stopped; nothing is left behind", err=True)
         return 130, {}
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     findings = bench_report.as_json(outcomes, goals, sizes, version)
     if as_json:
         session.print_json(findings)

@@ -162,9 +162,11 @@ def test_a_database_with_tables_is_refused_and_left_alone(
     try:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CREATE TABLE precious AS SELECT 1 AS value")
+        before = signal.getsignal(signal.SIGINT)
         ran = bare_cli("bench", "--quick", DATABASE_URL=url)
         assert ran.status == 1
         assert "needs an empty one" in ran.err
+        assert signal.getsignal(signal.SIGINT) is before
         with psycopg.connect(url, autocommit=True) as connection:
             tables = connection.execute(
                 "SELECT count(*), (SELECT value FROM precious) FROM pg_tables "
