@@ -25,7 +25,7 @@ demo: setup ## embedded PostgreSQL, local SES + SNS, the Procfile's processes; O
 
 test: setup check ## checks, then every test that needs nothing but Python
 	@$(BIN)/python -m pytest
-	@echo "left out here, run by .ci/run: make differential (npm), make model (spin, gcc), make fuzz (atheris)"
+	@echo "left out here, run by .ci/run: make differential (npm), make model (spin, gcc)"
 
 check: setup ## format, lint, types, import contracts, migrations
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make fix"; exit 1; }

@@ -56,6 +56,9 @@ def normalise(text: str, *, allow_reserved: bool) -> str:
         raise AddressInvalid("expected one email address such as ada@example.com") from problem
     if not parsed.local_part.isascii():
         raise AddressInvalid("expected an ASCII local part: SES takes no other")
+    if "=?" in parsed.local_part:
+        # Lawful letters, but mail software that decodes them there writes a header of its own.
+        raise AddressInvalid("expected a local part that is no encoded word (=?...?=)")
     if len(parsed.local_part) > 64:
         raise AddressInvalid("expected at most 64 characters before the @")  # RFC 5321 4.5.3.1.1
     domain = str(parsed.ascii_domain).lower()

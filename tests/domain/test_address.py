@@ -65,6 +65,8 @@ def test_an_address_is_stored_as_it_goes_on_the_wire(given_text: str, wire: str)
         "a" * 100_000,
         ".ada@example.com",
         "ada..b@example.com",
+        "=?utf-8?b?DQo=?=ada@example.com",
+        "=?utf-8?q?ada?=@example.com",
     ],
 )
 def test_what_is_no_address_is_refused_without_being_repeated(text: str) -> None:
