@@ -23,7 +23,7 @@ from mail_service.store.database import Tx
 from mail_service.store.events import NewEvent, StoredEvent
 from mail_service.store.subscriptions import Offer
 from mail_service.workflows import journal
-from mail_service.workflows.match import is_ours, match
+from mail_service.workflows.match import attempt_of, match
 from mail_service.workflows.understand import storable, understand
 
 HOURLY_BYTES = 16 * 1024 * 1024
@@ -119,12 +119,13 @@ def _store(rt: Runtime, notification: Notification) -> Taken:
     )
 
     def write(tx: Tx) -> tuple[Taken, EventStatus]:
-        new = event if is_ours(tx, stored) else _within_its_share(tx, event)
+        known = attempt_of(tx, stored)
+        new = event if known is not None else _within_its_share(tx, event)
         if new is None or not events.add(tx, new):
             return Taken.DUPLICATE, event.status
         if event.status is not EventStatus.UNMATCHED:
             return Taken.STORED, event.status
-        return Taken.STORED, match(rt, tx, stored)
+        return Taken.STORED, match(rt, tx, stored, known)
 
     taken, status = rt.db.transact(write)
     journal.stage(

@@ -23,11 +23,12 @@ from mail_service.store.recipients import Called
 from mail_service.workflows import journal
 
 
-def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
-    """Attach an event to its attempt if one is known, and let it have its effect; gives its status."""
-    if event.kind is EventKind.RECEIVED:
-        return event.status  # inbound mail is never about a call of ours, whatever id it bears
-    found = _attempt_of(tx, event)
+def match(rt: Runtime, tx: Tx, event: StoredEvent, found: Attempt | None = None) -> EventStatus:
+    """Attach an event to its attempt if one is known, and let it have its effect; gives its status.
+
+    ``found`` is what :func:`attempt_of` gave a moment ago; where that was nothing, it is looked for again.
+    """
+    found = found or attempt_of(tx, event)
     if found is None:
         return event.status
     email = outbox.lock(tx, found.email_id)
@@ -70,11 +71,6 @@ def match(rt: Runtime, tx: Tx, event: StoredEvent) -> EventStatus:
     return EventStatus.MATCHED
 
 
-def is_ours(tx: Tx, event: StoredEvent) -> bool:
-    """Say whether a call of ours is known for an event, by its tag or its MessageId."""
-    return event.kind is not EventKind.RECEIVED and _attempt_of(tx, event) is not None
-
-
 def merge_again(rt: Runtime, tx: Tx, event: StoredEvent, attempt_id: UUID) -> None:
     """Merge what a matched event says, read anew, into the recipients of the call it stands at."""
     attempt = attempts.of(tx, [attempt_id])[attempt_id]
@@ -89,7 +85,10 @@ def match_waiting(rt: Runtime, tx: Tx, message_ids: Sequence[str]) -> None:
         match(rt, tx, event)
 
 
-def _attempt_of(tx: Tx, event: StoredEvent) -> Attempt | None:
+def attempt_of(tx: Tx, event: StoredEvent) -> Attempt | None:
+    """Give the call of ours that an event is about, by its tag or its MessageId, if one is known."""
+    if event.kind is EventKind.RECEIVED:
+        return None  # inbound mail is never about a call of ours, whatever id it bears
     if event.request_tag is not None:
         tagged = attempts.by_tag(tx, event.request_tag)
         if tagged is not None:
