@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, cast
 from uuid import UUID
 
 from mail_service.store.database import Tx
@@ -161,12 +161,20 @@ def mark_absent(tx: Tx, started_at: datetime) -> int:
 
 def due(tx: Tx, *, recent_seconds: float, full_seconds: float) -> Literal["full", "recent"] | None:
     """Say which sync is due by the age of the last ones that came to their end; None for neither."""
-    ages = drift(tx)
-    if ages.last_full_sync_seconds is None or ages.last_full_sync_seconds >= full_seconds:
-        return "full"
-    if ages.last_sync_seconds is None or ages.last_sync_seconds >= recent_seconds:
-        return "recent"
-    return None
+    return cast(
+        "Literal['full', 'recent'] | None",
+        tx.maybe(
+            str,
+            """
+            SELECT CASE WHEN COALESCE(bool_and(scope <> 'full' OR age >= %(full)s), true) THEN 'full'
+                        WHEN bool_and(age >= %(recent)s) THEN 'recent' END
+            FROM (SELECT scope, extract(epoch FROM mail_service.clock() - finished_at) AS age
+                  FROM mail_service.suppression_syncs
+                  WHERE finished_at IS NOT NULL AND error IS NULL) ended
+            """,
+            {"full": full_seconds, "recent": recent_seconds},
+        ),
+    )
 
 
 def drift(tx: Tx) -> Drift:
