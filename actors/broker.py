@@ -30,6 +30,7 @@ from psycopg2 import sql
 from psycopg2.extensions import connection as Connection
 from psycopg2.pool import PoolError
 
+from mail_service.store.database import conninfo
 from mail_service.store.deadlines import Deadlines
 
 QUEUE = "mail"
@@ -205,18 +206,10 @@ def _as_lost_connection() -> Generator[None]:
 
 def build(url: str) -> HintBroker:
     """Build the broker. Nothing is connected yet: a consumer will hold one connection, a hint none."""
-    parameters = {key: str(value) for key, value in conninfo_to_dict(url).items()}
-    parameters |= {
-        "application_name": "mail-service broker",
-        "connect_timeout": "5",
-        "keepalives_idle": "5",
-        "keepalives_interval": "2",
-        "keepalives_count": "2",
-        "tcp_user_timeout": "10000",
-        # The broker stores times in the session's zone as if they were UTC.
-        "options": f"{parameters.get('options', '')} -c timezone=UTC".strip(),
-    }
-    return HintBroker(partial(psycopg2.connect, **parameters))
+    # The broker stores times in the session's zone as if they were UTC.
+    options = f"{conninfo_to_dict(url).get('options', '')} -c timezone=UTC".strip()
+    dsn = conninfo(url, "mail-service broker")
+    return HintBroker(partial(psycopg2.connect, dsn, options=options))
 
 
 def install_schema(url: str) -> bool:

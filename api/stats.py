@@ -1,7 +1,7 @@
 """The figures: as JSON for programs, as Prometheus text for graphs."""
 
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import falcon
 from falcon import Request, Response
@@ -78,13 +78,12 @@ class _Once(Collector):
         """Give every metric."""
         figures = self._figures
         queue, events, delays = figures.queue, figures.events, figures.delays_last_hour
-        emails = GaugeMetricFamily(
-            "mail_service_emails", "Emails that are not at an end, by state", labels=["state"]
-        )
-        emails.add_metric(["pending"], queue.pending)
-        emails.add_metric(["sending"], queue.sending)
-        emails.add_metric(["ambiguous"], queue.ambiguous)
-        yield emails
+        states = {
+            "pending": queue.pending,
+            "sending": queue.sending,
+            "ambiguous": queue.ambiguous,
+        }
+        yield _labelled("emails", "Emails that are not at an end, by state", "state", states)
         yield _gauge("due", "Pending emails that are due", queue.pending_due)
         yield _gauge("oldest_due_seconds", "Age of the oldest due email", queue.oldest_due_seconds)
         yield _gauge("leases_expired", "Emails whose lease ran out", queue.leases_expired)
@@ -98,14 +97,12 @@ class _Once(Collector):
         yield _family("cancelled_emails", "Cancelled emails", "reason", figures.cancelled)
         yield _family("suppressions", "Active suppressions", "reason", figures.suppressions)
         drift = figures.suppression_drift
-        differing = GaugeMetricFamily(
-            "mail_service_suppression_drift",
+        yield _labelled(
+            "suppression_drift",
             "Suppressions that only one of the two lists has",
-            labels=["list"],
+            "list",
+            {"ours": drift.ours_only, "ses": drift.ses_only},
         )
-        differing.add_metric(["ours"], drift.ours_only)
-        differing.add_metric(["ses"], drift.ses_only)
-        yield differing
         yield _gauge("suppressions_to_be_put", "Not yet put on SES's list", drift.to_be_put)
         yield _gauge("suppressions_failing", "Changes that SES did not take yet", drift.failing)
         yield _gauge(
@@ -132,14 +129,12 @@ class _Once(Collector):
             events.oldest_unmatched_seconds,
         )
         yield _gauge("unconfirmed", "Accepted calls without any event", events.unconfirmed)
-        unconfirmed = GaugeMetricFamily(
-            "mail_service_unconfirmed_by_age",
+        yield _labelled(
+            "unconfirmed_by_age",
             "Accepted calls of the last day without any event",
-            labels=["age"],
+            "age",
+            events.unconfirmed_by_age,
         )
-        for age, count in events.unconfirmed_by_age.items():
-            unconfirmed.add_metric([age], count)
-        yield unconfirmed
         yield _gauge(
             "events_silent_seconds",
             "For how long accepted mail has waited without an event of any kind since",
@@ -205,7 +200,11 @@ def _gauge(name: str, what: str, value: float | None) -> Metric:
 
 
 def _family(name: str, what: str, label: str, counted: Sequence[Counted]) -> Metric:
+    return _labelled(name, what, label, {one.label: one.count for one in counted})
+
+
+def _labelled(name: str, what: str, label: str, values: Mapping[str, int]) -> Metric:
     family = GaugeMetricFamily(f"mail_service_{name}", what, labels=[label])
-    for one in counted:
-        family.add_metric([one.label], one.count)
+    for value, count in values.items():
+        family.add_metric([value], count)
     return family

@@ -19,7 +19,7 @@ RESERVED_DOMAINS = ("test", "invalid", "local")
 """Top-level names of RFC 2606 and RFC 6762 that no mail can reach; refused in production."""
 
 _MAX_LENGTH = 254  # RFC 5321 4.5.3.1.3, less the angle brackets
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _NAMED = re.compile(r"^\s*(?P<name>[^<>]*?)\s*<(?P<address>[^<>]*)>\s*$")
 
 
@@ -118,9 +118,9 @@ def format_sender(name: str, address: str) -> str:
     encoded: what follows it would be a header of its own to whoever decodes it.
     """
     shown = name
-    if "=?" in name and not _CONTROL.search(name):
+    if "=?" in name and not CONTROL.search(name):
         shown = _decoded(name)
-    if _CONTROL.search(shown):
+    if CONTROL.search(shown):
         raise AddressInvalid("expected a display name without control characters")
     if "=?" in shown:  # or it would be taken for an encoded word
         return f"{Charset('utf-8').header_encode(shown)} <{address}>"

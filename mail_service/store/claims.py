@@ -13,6 +13,8 @@ from uuid import UUID
 from mail_service.domain.holding import WIDEST_FIRST
 from mail_service.domain.outcomes import HoldScope
 from mail_service.store.database import Tx
+from mail_service.store.holds import stops
+from mail_service.store.rate import FACTOR_NOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +45,14 @@ class Terms:
 
 # What the wave may take of each lane. Every wave leaves `reserved` places to each lower lane that has
 # work, and what a lane does not use falls to the next.
-_RATE_AND_HOLDS: LiteralString = """
+_RATE_AND_HOLDS: LiteralString = f"""
     WITH rate AS MATERIALIZED (
         SELECT LEAST(
             GREATEST(1, per_second * pace.factor),
             tokens + extract(epoch FROM mail_service.clock() - filled_at)
                      * per_second * pace.factor,
             COALESCE(day_left, 'infinity')) AS tokens
-        FROM mail_service.send_rate, LATERAL (
-            SELECT LEAST(1, factor * power(2, LEAST(60, floor(COALESCE(
-                extract(epoch FROM mail_service.clock() - throttled_at), 300) / 5)))) AS factor) pace
+        FROM mail_service.send_rate, LATERAL (SELECT {FACTOR_NOW} AS factor) pace
         FOR UPDATE OF send_rate
     ), held AS MATERIALIZED (
         SELECT scope, subject FROM mail_service.holds WHERE cleared_at IS NULL
@@ -119,7 +119,7 @@ _DUE_IN_A_WAVE: LiteralString = (
     """
 )
 
-_DUE_AS_A_PROBE: LiteralString = """
+_DUE_AS_A_PROBE: LiteralString = f"""
     WITH rate AS MATERIALIZED (
         SELECT tokens FROM mail_service.send_rate FOR UPDATE
     ), due AS MATERIALIZED (
@@ -131,11 +131,7 @@ _DUE_AS_A_PROBE: LiteralString = """
                            < array_position(%(widest_first)s::mail_service.hold_scope[],
                                             %(scope)s::mail_service.hold_scope)), false) AS wider
                 FROM mail_service.holds h
-                WHERE h.cleared_at IS NULL AND h.id <> %(hold)s
-                  AND (h.scope IN ('account', 'endpoint')
-                       OR (h.scope = 'configuration_set' AND h.subject = %(configuration_set)s)
-                       OR (h.scope = 'sender' AND h.subject = p.sender_address)
-                       OR (h.scope = 'template' AND h.subject = p.template_version))) stopped
+                WHERE h.id <> %(hold)s AND {stops("p")}) stopped
             WHERE p.state = 'pending' AND p.next_attempt_at <= mail_service.clock()
               AND (%(sender)s::text IS NULL OR p.sender_address = %(sender)s)
               AND (%(template)s::text IS NULL OR p.template_version = %(template)s)

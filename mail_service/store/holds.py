@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 from uuid import UUID
 
 from mail_service.domain.outcomes import HoldScope
@@ -25,6 +26,20 @@ class Hold:
     cleared_at: datetime | None
     cleared_by: str | None
     clear_reason: str | None
+
+
+def stops(email: LiteralString) -> LiteralString:
+    """Give the condition that the open hold ``h`` stops an outbox row of this alias.
+
+    Takes the parameter ``configuration_set``.
+    """
+    return f"""
+        h.cleared_at IS NULL
+        AND (h.scope IN ('account', 'endpoint')
+             OR (h.scope = 'configuration_set' AND h.subject = %(configuration_set)s)
+             OR (h.scope = 'sender' AND h.subject = {email}.sender_address)
+             OR (h.scope = 'template' AND h.subject = {email}.template_version))
+    """
 
 
 _COLUMNS = """id, scope, subject, error_class, error_code, opened_at, probes, next_probe_at,
@@ -113,20 +128,13 @@ def let_through(tx: Tx, attempt_ids: list[UUID], *, configuration_set: str | Non
     return set(
         tx.values(
             UUID,
-            """
+            f"""
             SELECT a.id FROM mail_service.send_attempts a
             JOIN mail_service.email_outbox o ON o.id = a.email_id
             WHERE a.id = ANY(%(ids)s)
               AND (EXISTS (SELECT FROM mail_service.holds h
                            WHERE h.cleared_at IS NULL AND h.probe_attempt_id = a.id)
-                   OR NOT EXISTS (
-                       SELECT FROM mail_service.holds h
-                       WHERE h.cleared_at IS NULL
-                         AND (h.scope IN ('account', 'endpoint')
-                              OR (h.scope = 'configuration_set'
-                                  AND h.subject = %(configuration_set)s)
-                              OR (h.scope = 'sender' AND h.subject = o.sender_address)
-                              OR (h.scope = 'template' AND h.subject = o.template_version))))
+                   OR NOT EXISTS (SELECT FROM mail_service.holds h WHERE {stops("o")}))
             """,
             {"ids": attempt_ids, "configuration_set": configuration_set},
         )

@@ -21,6 +21,21 @@ def beat(tx: Tx, name: str) -> None:
     )
 
 
+def take_turn(tx: Tx, name: str, every_seconds: float) -> bool:
+    """Record that something is done now, unless it was a shorter while ago; says whether to do it."""
+    return (
+        tx.run(
+            """
+            INSERT INTO mail_service.heartbeats AS h (name, at) VALUES (%(name)s, mail_service.clock())
+            ON CONFLICT (name) DO UPDATE SET at = mail_service.clock()
+            WHERE h.at <= mail_service.clock() - make_interval(secs => %(every)s)
+            """,
+            {"name": name, "every": every_seconds},
+        )
+        == 1
+    )
+
+
 def seconds_since(tx: Tx, name: str) -> float | None:
     """Give how long ago something was last done; None if never."""
     return tx.maybe(

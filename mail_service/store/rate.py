@@ -2,8 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 
 from mail_service.store.database import Tx
+
+FACTOR_NOW: LiteralString = """
+    LEAST(1, factor * power(2, LEAST(60, floor(COALESCE(
+        extract(epoch FROM mail_service.clock() - throttled_at), 300) / 5))))
+"""
+"""What throttling has left of the rate: it doubles back every 5 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +28,8 @@ def current(tx: Tx) -> Rate | None:
     """Give the rate as it stands."""
     return tx.one(
         Rate,
-        """
-        SELECT per_second,
-               LEAST(1, factor * power(2, LEAST(60, floor(COALESCE(extract(
-                   epoch FROM mail_service.clock() - throttled_at), 300) / 5))))::double precision
-                   AS factor,
-               throttled_at, day_left, quota_read_at
+        f"""
+        SELECT per_second, ({FACTOR_NOW})::double precision AS factor, throttled_at, day_left, quota_read_at
         FROM mail_service.send_rate
         """,
     )
@@ -48,10 +51,9 @@ def set_rate(tx: Tx, *, per_second: float, day_left: float | None, quota_read: b
 def throttled(tx: Tx) -> None:
     """Halve the rate, at most once a second and not below an eighth; it doubles back every 5 s."""
     tx.run(
-        """
+        f"""
         UPDATE mail_service.send_rate
-        SET factor = GREATEST(0.125, 0.5 * LEAST(1, factor * power(2, LEAST(60, floor(COALESCE(
-                extract(epoch FROM mail_service.clock() - throttled_at), 300) / 5))))),
+        SET factor = GREATEST(0.125, 0.5 * {FACTOR_NOW}),
             throttled_at = mail_service.clock()
         WHERE throttled_at IS NULL OR throttled_at <= mail_service.clock() - interval '1 second'
         """

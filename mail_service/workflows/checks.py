@@ -4,7 +4,13 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
-from mail_service.domain.address import AddressInvalid, format_sender, normalise, split_sender
+from mail_service.domain.address import (
+    CONTROL,
+    AddressInvalid,
+    format_sender,
+    normalise,
+    split_sender,
+)
 from mail_service.domain.content import Template
 from mail_service.errors import InvalidFields
 from mail_service.runtime import Runtime
@@ -13,7 +19,12 @@ from mail_service.store.database import Tx
 FARTHEST_SEND_AT = timedelta(days=366)
 _ADDRESS_LIKE = re.compile(r"[^\s@]@[^\s@]|%40", re.IGNORECASE)
 _DEDUP_KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,198}[\x21-\x7e])?")
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def check_reason(reason: str) -> None:
+    """Raise InvalidFields unless somebody who decides says why, in a sentence or a few."""
+    if not 0 < len(reason.strip()) <= 500:
+        raise InvalidFields({"reason": "expected 1 to 500 characters"})
 
 
 def check_address(rt: Runtime, name: str, text: str, problems: dict[str, str]) -> str | None:

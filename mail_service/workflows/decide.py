@@ -15,6 +15,7 @@ from mail_service.store.decisions import Doubt
 from mail_service.store.outbox import Step
 from mail_service.store.views import EmailView
 from mail_service.workflows import journal
+from mail_service.workflows.checks import check_reason
 
 POLICY = "policy"
 
@@ -27,15 +28,13 @@ def resolve(
     Raises NotFound, InvalidFields, or Conflict: when it is no longer in doubt, when ``attempt_id`` is
     not the newest attempt (the page was old), or, for a resend, while the old call may still run.
     """
-    _check_reason(reason)
+    check_reason(reason)
 
     def work(tx: Tx) -> EmailView:
         email, doubt = _locked(rt, tx, email_id)
-        newest = attempts.newest(tx, [email_id]).get(email_id)
-        if email.state is not EmailState.AMBIGUOUS or newest is None:
+        if email.state is not EmailState.AMBIGUOUS:
             raise Conflict(f"this email is {email.state}, not ambiguous")
-        if newest.id != attempt_id:
-            raise Conflict("attempt_id is not the newest attempt: look again and decide anew")
+        _refuse_a_stale_page(tx, email, Seen(attempt_id=attempt_id))
         if decision is Decision.RESEND:
             _refuse_while_the_call_may_run(rt, doubt)
             if not doubt.content_there:
@@ -70,7 +69,7 @@ def requeue(
     once its content was erased, past its ``not_after`` unless a new one is given, and when what was
     ``seen`` has moved on.
     """
-    _check_reason(reason)
+    check_reason(reason)
 
     def work(tx: Tx) -> EmailView:
         email, doubt = _locked(rt, tx, email_id)
@@ -163,11 +162,6 @@ def _refuse_while_the_call_may_run(rt: Runtime, doubt: Doubt) -> None:
     if doubt.started_ago is not None and doubt.started_ago < until:
         left = until - doubt.started_ago
         raise Conflict(f"the old call may still be running for {left:.0f} s: try again after that")
-
-
-def _check_reason(reason: str) -> None:
-    if not 0 < len(reason.strip()) <= 500:
-        raise InvalidFields({"reason": "expected 1 to 500 characters"})
 
 
 def _write(

@@ -15,13 +15,14 @@ from mail_service.domain.holding import (
     subject_of,
 )
 from mail_service.domain.outcomes import Accepted, Deferred, Held, HoldScope, Pace, Result, Unknown
-from mail_service.errors import Conflict, InvalidFields, NotFound
+from mail_service.errors import Conflict, NotFound
 from mail_service.runtime import Runtime
 from mail_service.store import claims, holds, rate
 from mail_service.store.claims import Claimed
 from mail_service.store.database import Tx
 from mail_service.store.holds import Hold
 from mail_service.workflows import journal
+from mail_service.workflows.checks import check_reason
 
 
 def terms(rt: Runtime) -> claims.Terms:
@@ -62,7 +63,9 @@ def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
                 hold.id,
                 attempt_id=claimed.attempt_id if claimed is not None else None,
                 sender=claimed.sender_address if claimed is not None else None,
-                next_seconds=_wait(rt, hold) if claimed is not None else 1.0,
+                next_seconds=_wait(rt, hold.probes + 1, hold.error_class)
+                if claimed is not None
+                else 1.0,
             )
             if claimed is not None:
                 taken.append(claimed)
@@ -111,8 +114,7 @@ def lost(tx: Tx, attempt_ids: Sequence[UUID]) -> None:
 
 def clear(rt: Runtime, hold_id: UUID, *, reason: str, by: str) -> Hold:
     """Clear a hold by a person's decision. Raises NotFound, or Conflict when it is cleared already."""
-    if not 0 < len(reason.strip()) <= 500:
-        raise InvalidFields({"reason": "expected 1 to 500 characters"})
+    check_reason(reason)
 
     def work(tx: Tx) -> Hold:
         if holds.by_id(tx, hold_id) is None:
@@ -137,18 +139,8 @@ def _end_probe(rt: Runtime, tx: Tx, hold: Hold, row: Claimed, result: Result) ->
 
 
 def _hold(rt: Runtime, tx: Tx, row: Claimed, result: Held) -> None:
-    opened = holds.open_hold(
-        tx,
-        hold_id=rt.new_id(),
-        scope=result.scope,
-        subject=_subject(rt, row, result.scope),
-        error_class=result.error_class,
-        error_code=result.error_code,
-        first_probe_seconds=_first_wait(rt, result.error_class),
-        probed_sender=row.sender_address,
-    )
-    if opened:
-        journal.alarm_once(tx, "sending_held", scope=result.scope, error_class=result.error_class)
+    subject = _subject(rt, row, result.scope)
+    _open(rt, tx, result, subject, probed_sender=row.sender_address)
 
 
 def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result]) -> None:
@@ -163,20 +155,24 @@ def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result]) -> None:
         return
     if rate.count_unknowns(tx, accepted=accepted, unknowns=unknowns) < UNKNOWNS_THAT_HOLD:
         return
+    why = Held(scope=HoldScope.ENDPOINT, error_class=UNKNOWN_OUTCOMES)
+    _open(rt, tx, why, "", probed_sender=None)
+
+
+def _open(rt: Runtime, tx: Tx, why: Held, subject: str, *, probed_sender: str | None) -> None:
+    """Open a hold, with one alarm; of one that is open already only the reason is renewed."""
     opened = holds.open_hold(
         tx,
         hold_id=rt.new_id(),
-        scope=HoldScope.ENDPOINT,
-        subject="",
-        error_class=UNKNOWN_OUTCOMES,
-        error_code=None,
-        first_probe_seconds=_first_wait(rt, UNKNOWN_OUTCOMES),
-        probed_sender=None,
+        scope=why.scope,
+        subject=subject,
+        error_class=why.error_class,
+        error_code=why.error_code,
+        first_probe_seconds=_wait(rt, 0, why.error_class),
+        probed_sender=probed_sender,
     )
     if opened:
-        journal.alarm_once(
-            tx, "sending_held", scope=HoldScope.ENDPOINT, error_class=UNKNOWN_OUTCOMES
-        )
+        journal.alarm_once(tx, "sending_held", scope=why.scope, error_class=why.error_class)
 
 
 def _subject(rt: Runtime, row: Claimed, scope: HoldScope) -> str:
@@ -188,16 +184,7 @@ def _subject(rt: Runtime, row: Claimed, scope: HoldScope) -> str:
     )
 
 
-def _first_wait(rt: Runtime, error_class: str) -> float:
+def _wait(rt: Runtime, probes: int, error_class: str) -> float:
     return probe_wait(
-        0, error_class, base=rt.settings.retry_base_seconds, cap=rt.settings.retry_cap_seconds
-    )
-
-
-def _wait(rt: Runtime, hold: Hold) -> float:
-    return probe_wait(
-        hold.probes + 1,
-        hold.error_class,
-        base=rt.settings.retry_base_seconds,
-        cap=rt.settings.retry_cap_seconds,
+        probes, error_class, base=rt.settings.retry_base_seconds, cap=rt.settings.retry_cap_seconds
     )

@@ -16,6 +16,7 @@ from mail_service.store.database import Transactions, Tx
 from mail_service.store.keys import ApiKey
 from mail_service.store.suppressions import Suppression
 from mail_service.workflows import journal
+from mail_service.workflows.checks import check_reason
 
 SCOPES = ("send", "read", "operate")
 
@@ -140,8 +141,7 @@ def release(
 
     It is lifted at once here, and on SES's list by a worker, however long that takes.
     """
-    if not 0 < len(reason.strip()) <= 500:
-        raise InvalidFields({"reason": "expected 1 to 500 characters"})
+    check_reason(reason)
 
     def write(tx: Tx) -> Suppression:
         row = suppressions.by_id(tx, suppression_id, for_update=True)

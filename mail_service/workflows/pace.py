@@ -21,10 +21,8 @@ def refresh(rt: Runtime) -> None:
             rate.set_rate(tx, per_second=fixed, day_left=None, quota_read=False)
         return
     with rt.db.transaction() as tx:
-        asked = housekeeping.seconds_since(tx, _ASKED)
-        if asked is not None and asked < QUOTA_GOOD_FOR_SECONDS:
+        if not housekeeping.take_turn(tx, _ASKED, QUOTA_GOOD_FOR_SECONDS):
             return
-        housekeeping.beat(tx, _ASKED)
     try:
         quota = rt.read_quota()
     except Unavailable as silent:

@@ -13,10 +13,8 @@ _RETENTION = "retention"
 def hourly(rt: Runtime) -> None:
     """Run the retention once an hour, whoever comes first."""
     with rt.db.transaction() as tx:
-        since = housekeeping.seconds_since(tx, _RETENTION)
-        if since is not None and since < HOUR:
+        if not housekeeping.take_turn(tx, _RETENTION, HOUR):
             return
-        housekeeping.beat(tx, _RETENTION)
     erased = run(rt)
     if erased:
         journal.stage("retention.done", contents=erased)

@@ -15,10 +15,8 @@ def watch(rt: Runtime) -> None:
         silent = events.silent_seconds(tx)
         if silent is None or silent < EXPECTED_WITHIN_SECONDS:
             return
-        told = housekeeping.seconds_since(tx, _TOLD)
-        if told is not None and told < TOLD_EVERY_SECONDS:
+        if not housekeeping.take_turn(tx, _TOLD, TOLD_EVERY_SECONDS):
             return
-        housekeeping.beat(tx, _TOLD)
         journal.alarm_once(
             tx,
             "events_silent",

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from mail_service.domain.address import (
+    CONTROL,
     keyed_hash,
 )
 from mail_service.domain.states import EmailState, OnAmbiguous
@@ -27,7 +28,6 @@ from mail_service.store.outbox import NewEmail, NewRecipient
 from mail_service.store.views import EmailView
 from mail_service.workflows import journal
 from mail_service.workflows.checks import (
-    CONTROL,
     check_address,
     check_data,
     check_dedup_key,

@@ -94,8 +94,8 @@ BUGS = (
         "an old page, resend",
         ("S18",),
         DECIDE,
-        "if newest.id != attempt_id:",
-        "if newest.email_id != email_id:",
+        "(newest is None or newest.id != seen.attempt_id)",
+        "(newest is None or newest.email_id != email.id)",
     ),
     bug(
         "an operator may send again while the old call may run",

@@ -97,8 +97,8 @@ BUGS = (
             (
                 Patch(
                     "mail_service/workflows/holding.py",
-                    '    if opened:\n        journal.alarm_once(tx, "sending_held", scope=result.',
-                    '    if True:\n        journal.alarm_once(tx, "sending_held", scope=result.',
+                    '    if opened:\n        journal.alarm_once(tx, "sending_held", scope=why.',
+                    '    if True:\n        journal.alarm_once(tx, "sending_held", scope=why.',
                 ),
             ),
             ("each hold raises one alarm",),
