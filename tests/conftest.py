@@ -82,6 +82,18 @@ def shared_url(postgres: EmbeddedPostgres, template: str) -> str:
     return postgres.url("shared_by_tests")
 
 
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """The address of somebody else's AWS, so that our idea of its APIs is not only our own."""
+    from moto.server import ThreadedMotoServer  # takes a second to import, and few tests need it
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
 @dataclass
 class Sql:
     """Looks at the tables, and moves the clock."""

@@ -70,7 +70,7 @@ def run(
         try:
             with report.Watch(console, kills, emails) as watch:
                 _strike(load, nemesis, watch, emails, kills, seed, most_strikes)
-                watch.show("waiting for the clients", nemesis.tally, load.done)
+                watch.stands("waiting for the clients", nemesis.tally, load.done)
                 stage.hurry()
                 load.finish(90)
                 settled = _settle(stage, settles_within)
@@ -103,7 +103,7 @@ def _strike(
         if strike >= kills and nemesis.tally.enough:
             return
         what = nemesis.strike()
-        watch.show(what, nemesis.tally, load.done)
+        watch.stands(what, nemesis.tally, load.done)
         if strike in pause_after:
             nemesis.pause(PAUSE)
 

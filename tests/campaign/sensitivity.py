@@ -19,20 +19,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.campaign import seeding
 from tests.campaign.campaign import run
 from tests.campaign.load import MIX
-from tests.journeys.programs import ROOT
+from tests.campaign.seeding import Patch
 
 SOURCES = ("mail_service", "actors", "api", "migrations", "gunicorn.conf.py", "Procfile")
-
-
-@dataclass(frozen=True)
-class Patch:
-    """One replacement in one file; its text must occur exactly once."""
-
-    path: str
-    before: str
-    after: str
 
 
 @dataclass(frozen=True)
@@ -163,29 +155,21 @@ BUGS = (
 )
 
 
+def known(name: str, *caught_by: str) -> Bug:
+    """Give one of these mistakes to another proof, whose rules have other names."""
+    (bug,) = [bug for bug in BUGS if bug.name == name]
+    return Bug(bug.name, bug.patches, caught_by)
+
+
 def copied(directory: Path) -> Path:
     """Copy the sources once, so that all bugs are put into the same tree; gives the copy."""
-    source = directory / "sound"
-    source.mkdir()
-    ignore = shutil.ignore_patterns("__pycache__")
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=ignore)
-        else:
-            shutil.copy(ROOT / name, source / name)
-    return source
+    return seeding.copied(SOURCES, directory / "sound")
 
 
 def patched(bug: Bug, sound: Path, directory: Path) -> Path:
     """Copy the copy and put the bug in; gives where it is."""
-    source = directory / "source"
-    shutil.copytree(sound, source)
-    for patch in bug.patches:
-        file = source / patch.path
-        text = file.read_text()
-        if text.count(patch.before) != 1:
-            raise SystemExit(f"{bug.name}: its place in {patch.path} is not there any more")
-        file.write_text(text.replace(patch.before, patch.after))
+    source = shutil.copytree(sound, directory / "source")
+    seeding.seed(bug.name, bug.patches, source)
     return source
 
 

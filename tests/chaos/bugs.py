@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.campaign import sensitivity as campaign
-from tests.campaign.sensitivity import Bug, Patch
+from tests.campaign.seeding import Patch
+from tests.campaign.sensitivity import Bug, known
 
 
 @dataclass(frozen=True)
@@ -14,11 +14,6 @@ class Seeded:
 
     bug: Bug
     first: tuple[str, ...] = ()
-
-
-def _known(name: str, *caught_by: str) -> Seeded:
-    (bug,) = [bug for bug in campaign.BUGS if bug.name == name]
-    return Seeded(Bug(bug.name, bug.patches, caught_by))
 
 
 def _seeded(
@@ -50,7 +45,7 @@ BUGS = (
         ),
         first=("stale",),
     ),
-    _known("an expired lease makes the email pending again", "S5", "S9"),
+    Seeded(known("an expired lease makes the email pending again", "S5", "S9")),
     _seeded(
         "a timeout is taken for a refusal",
         ("S5", "S6"),
@@ -62,8 +57,8 @@ BUGS = (
             + _UNKNOWNS.replace(' | "read_timeout"', ""),
         ),
     ),
-    _known("a 5xx is taken for a refusal", "S5", "S6"),
-    _known("the SDK retries by itself", "S4"),
+    Seeded(known("a 5xx is taken for a refusal", "S5", "S6")),
+    Seeded(known("the SDK retries by itself", "S4")),
     _seeded(
         "the claim does not look at suppressions",
         ("S10",),
@@ -165,32 +160,5 @@ BUGS = (
         ),
         first=("paused",),
     ),
-    _seeded(
-        "the attempt's row is written after the call",
-        ("S4",),
-        (
-            _CLAIMS,
-            """    ), attempted AS (
-        INSERT INTO mail_service.send_attempts (id, email_id, number, epoch)
-        SELECT attempt_id, id, number, epoch FROM verdict WHERE state = 'sending'
-    ), called AS (
-        INSERT INTO mail_service.attempt_recipients (attempt_id, recipient_id)
-        SELECT v.attempt_id, a.id FROM verdict v JOIN addressed a ON a.email_id = v.id
-        WHERE v.state = 'sending' AND NOT a.suppressed
-    ), left_out""",
-            "    ), left_out",
-        ),
-        (
-            "mail_service/workflows/dispatch.py",
-            "    known = attempts.of(tx, [ended.row.attempt_id for ended in results])\n",
-            """    for ended in results:
-        tx.run(
-            "INSERT INTO mail_service.send_attempts (id, email_id, number, epoch)"
-            " VALUES (%s, %s, %s, 0) ON CONFLICT DO NOTHING",
-            (ended.row.attempt_id, ended.row.email_id, ended.row.number),
-        )
-    known = attempts.of(tx, [ended.row.attempt_id for ended in results])
-""",
-        ),
-    ),
+    Seeded(known("the attempt's row is written after the call", "S4")),
 )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from tests.campaign import report as campaign
+from tests.campaign import watch
 from tests.campaign.auditor import Verdict
 from tests.campaign.nemesis import WINDOWS
 from tests.chaos.evidence import Found
@@ -20,48 +17,17 @@ from tests.chaos.nemesis import BESIDE, Nemesis
 from tests.chaos.stage import Stage
 from tests.chaos.world import IN_VAIN, MIX
 
-PLAIN_LINE_EVERY = 5.0
 
-
-class Watch(AbstractContextManager["Watch"]):
+class Watch(watch.Watch):
     """Says how far a run is."""
 
     def __init__(self, console: Console, emails: int) -> None:
-        self._console = console
+        super().__init__(console, 1.0)
         self._emails = emails
-        self._said_at = 0.0
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
 
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=self._console,
-            )
-            self._bar.start()
-            self._task = self._bar.add_task("starting", total=1.0)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, what: str, share: float, done: int) -> None:
+    def stands(self, what: str, share: float, done: int) -> None:
         """Tell where it stands."""
-        line = f"{share:4.0%} {what}, clients {done}/{self._emails}"
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, completed=share, description=line)
-        elif time.monotonic() - self._said_at > PLAIN_LINE_EVERY:
-            self._said_at = time.monotonic()
-            self._console.print(line, highlight=False)
+        self.show(f"{share:4.0%} {what}, clients {done}/{self._emails}", share)
 
 
 def points(found: Found, nemesis: Nemesis, load: Load, stage: Stage) -> dict[str, int]:
@@ -135,8 +101,5 @@ def table(
     for name, times in points.items():
         shown.add_row(name, str(times), "ok" if times else "[red]never met[/red]")
     shown.add_section()
-    for verdict in verdicts:
-        broken = len(verdict.violations)
-        word = "ok" if not broken else f"[red]{broken} VIOLATIONS[/red]"
-        shown.add_row(verdict.rule, str(verdict.looked_at), word)
+    campaign.judged(shown, verdicts)
     return shown

@@ -118,9 +118,11 @@ def _play(run: Run, watch: report.Watch) -> Outcome:
         run.forger.start()
         if broken := _harm(run, watch):
             return Outcome(verdict.title(asked), broken, {}, {})
-    load.finish(CLIENT_MOVES_WITHIN, lambda: watch.show("waiting for the clients", 1.0, load.done))
+    load.finish(
+        CLIENT_MOVES_WITHIN, lambda: watch.stands("waiting for the clients", 1.0, load.done)
+    )
     return verdict.reach(
-        run, _settle(run, lambda left: watch.show(f"coming to rest, {left} left", 1.0, load.done))
+        run, _settle(run, lambda left: watch.stands(f"coming to rest, {left} left", 1.0, load.done))
     )
 
 
@@ -131,13 +133,13 @@ def _harm(run: Run, watch: report.Watch) -> list[Verdict]:
     try:
         deck = [*asked.first, *(kind for kind in nemesis.deck if kind not in asked.without)]
         for number, kind in enumerate(deck):
-            watch.show(kind, number / len(deck), run.load.done)
+            watch.stands(kind, number / len(deck), run.load.done)
             nemesis.deal(kind)
             if asked.to_the_first and (broken := verdict.so_far(run, asked.to_the_first)):
                 return broken
         for _ in range(asked.aimed_again):
             for kind in nemesis.unmet():
-                watch.show(f"{kind}, once more", 1.0, run.load.done)
+                watch.stands(f"{kind}, once more", 1.0, run.load.done)
                 nemesis.deal(kind)
     finally:
         nemesis.end()

@@ -13,7 +13,6 @@ from uuid import UUID
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from mail_service.runtime import Runtime
 from tests import steps
@@ -22,18 +21,9 @@ from tests.conftest import Sql
 from tests.signing import body_of, notification, sign
 
 
-@pytest.fixture(scope="module")
-def aws() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def queue(aws: str, cli: Cli) -> Iterator[tuple[str, Any]]:
-    client = boto3.client("sqs", endpoint_url=aws, region_name="eu-west-1")
+def queue(moto: str, cli: Cli) -> Iterator[tuple[str, Any]]:
+    client = boto3.client("sqs", endpoint_url=moto, region_name="eu-west-1")
     url = client.create_queue(QueueName="dead-letters")["QueueUrl"]
     yield url, client
     client.delete_queue(QueueUrl=url)

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import boto3
 import pytest
 from botocore.validate import ParamValidator
-from moto.server import ThreadedMotoServer
 
 from mail_service.domain.answers import Answer
 from mail_service.domain.outcomes import Accepted, Held, HoldScope, Refused
@@ -171,16 +170,6 @@ def test_a_quota_that_can_t_be_read_is_unavailable_and_names_nobody(status, body
     with pytest.raises(Unavailable) as raised:
         quota_of(status, body)
     assert "ada" not in str(raised.value)
-
-
-@pytest.fixture(scope="module")
-def moto():
-    """Somebody else's SES, so that our idea of the API is not only our own."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.campaign.seeding import Patch
 from tests.statemachine.more_bugs import MORE_BUGS
 from tests.statemachine.seeding import (
     CLAIMS,
@@ -10,7 +11,6 @@ from tests.statemachine.seeding import (
     MATCH,
     SENDING,
     Bug,
-    Patch,
     bug,
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.campaign.seeding import Patch
 from tests.statemachine.seeding import (
     CLAIMS,
     DECIDE,
@@ -12,7 +13,6 @@ from tests.statemachine.seeding import (
     SENDING,
     SUBMIT,
     Bug,
-    Patch,
     bug,
 )
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Patch:
-    """One replacement in one file; its text must occur exactly once."""
-
-    path: str
-    before: str
-    after: str
+from tests.campaign.seeding import Patch
 
 
 @dataclass(frozen=True)

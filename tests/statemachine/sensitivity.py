@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,10 +20,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.campaign import seeding
 from tests.statemachine.bugs import BUGS
 from tests.statemachine.seeding import Bug
 
-ROOT = Path(__file__).parents[2]
 SOURCES = ("mail_service", "actors", "api", "migrations", "tests", "pyproject.toml")
 MACHINE = "tests/statemachine/test_machine.py::test_no_schedule_breaks_a_promise"
 SECONDS = 3600
@@ -43,21 +42,8 @@ class Run:
 
 def patched(bug: Bug, directory: Path) -> Path:
     """Copy the tree and put the bug in; gives where it is."""
-    source = directory / "source"
-    source.mkdir()
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(
-                ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__")
-            )
-        else:
-            shutil.copy(ROOT / name, source / name)
-    for patch in bug.patches:
-        file = source / patch.path
-        text = file.read_text()
-        if text.count(patch.before) != 1:
-            raise SystemExit(f"{bug.name}: its place in {patch.path} is not there any more")
-        file.write_text(text.replace(patch.before, patch.after))
+    source = seeding.copied(SOURCES, directory / "source")
+    seeding.seed(bug.name, bug.patches, source)
     return source
 
 

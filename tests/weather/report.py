@@ -1,55 +1,14 @@
-"""Shows how the weather goes (a bar on a terminal, plain lines elsewhere) and what came of it."""
+"""Shows what came of the weather."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tests.campaign.auditor import Verdict
 from tests.weather import auditor
 from tests.weather.evidence import Evidence
-
-PLAIN_LINE_EVERY = 5.0
-
-
-class Watch(AbstractContextManager["Watch"]):
-    """Says how far it is; a whole is one weather."""
-
-    def __init__(self, console: Console, weathers: int) -> None:
-        self._console = console
-        self._said_at = 0.0
-        self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console
-        )
-        self._task: TaskID = self._bar.add_task("starting", total=weathers)
-
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._console.is_terminal:
-            self._bar.stop()
-
-    def show(self, what: str, done: float) -> None:
-        """Tell where it stands."""
-        self._bar.update(self._task, completed=done, description=what)
-        if not self._console.is_terminal and time.monotonic() - self._said_at > PLAIN_LINE_EVERY:
-            self._said_at = time.monotonic()
-            self._console.print(what, highlight=False)
 
 
 def table(title: str, seen: Sequence[Evidence], verdicts: Sequence[Sequence[Verdict]]) -> Table:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from tests.campaign.auditor import Verdict
+from tests.campaign.watch import Watch
 from tests.journeys.programs import ROOT
 from tests.weather import evidence, report
 from tests.weather.auditor import judge
@@ -95,7 +96,7 @@ def run(
     with ExitStack() as stack:
         playing = stack.enter_context(stage or _stage(asked, stack))
         playing.sandbox.knobs(answer_delay_seconds=asked.answers_after)
-        watch = stack.enter_context(report.Watch(console, len(asked.weathers)))
+        watch = stack.enter_context(Watch(console, len(asked.weathers)))
         seen = [
             _Play(asked, playing, weather, watch, n).run()
             for n, weather in enumerate(asked.weathers)
@@ -117,7 +118,7 @@ class _Play:
     """One weather from its first email to what is left of it."""
 
     def __init__(
-        self, asked: Asked, stage: Stage, weather: Weather, watch: report.Watch, number: int
+        self, asked: Asked, stage: Stage, weather: Weather, watch: Watch, number: int
     ) -> None:
         self._asked = asked
         self._stage = stage

@@ -17,7 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.campaign.sensitivity import Bug, Patch, copied, patched
+from tests.campaign.seeding import Patch
+from tests.campaign.sensitivity import Bug, copied, known, patched
 from tests.weather.run import quick, run
 from tests.weather.weathers import WEATHERS
 
@@ -148,19 +149,7 @@ BUGS = (
     ),
     Seeded(
         "503s",
-        Bug(
-            "a 5xx is taken for a refusal",
-            (
-                Patch(
-                    "mail_service/domain/answers.py",
-                    '        case "connection_lost" | "no_message_id" | "read_timeout" | "server_error":\n',
-                    '        case "server_error":\n'
-                    "            return Deferred(error_class=reason, error_code=code)\n"
-                    '        case "connection_lost" | "no_message_id" | "read_timeout":\n',
-                ),
-            ),
-            ("at most one acceptance", "no email used up"),
-        ),
+        known("a 5xx is taken for a refusal", "at most one acceptance", "no email used up"),
     ),
     Seeded(
         "throttling",
@@ -178,31 +167,11 @@ BUGS = (
     ),
     Seeded(
         "lost answers",
-        Bug(
-            "events are matched by MessageId alone",
-            (
-                Patch(
-                    "mail_service/workflows/match.py",
-                    "    if event.request_tag is not None:\n        tagged",
-                    '    if event.request_tag == "":\n        tagged',
-                ),
-            ),
-            ("an accepted call whose event",),
-        ),
+        known("events are matched by MessageId alone", "an accepted call whose event"),
     ),
     Seeded(
         "lost answers",
-        Bug(
-            "the sweep does not look at expired leases",
-            (
-                Patch(
-                    "mail_service/workflows/reconcile.py",
-                    "leases_expired=_in_batches(rt, _expire_leases)",
-                    "leases_expired=0",
-                ),
-            ),
-            ("everything came to rest",),
-        ),
+        known("the sweep does not look at expired leases", "everything came to rest"),
     ),
 )
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from mail_service.gateways.sqs import SqsDeadLetters, sqs_dead_letters
 
@@ -37,22 +36,12 @@ class Queue:
         return int(told["Attributes"][names[0]]), int(told["Attributes"][names[1]])
 
 
-@pytest.fixture(scope="session")
-def aws() -> Iterator[str]:
-    """The server's address."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def queue(aws: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
+def queue(moto: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queue]:
     """An empty queue."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    client = boto3.client("sqs", endpoint_url=aws, region_name="eu-west-1")
+    client = boto3.client("sqs", endpoint_url=moto, region_name="eu-west-1")
     url = client.create_queue(QueueName="dead-letters")["QueueUrl"]
     letters = sqs_dead_letters(url, region="eu-west-1", allow_http=True, wait_seconds=0)
     yield Queue(url, client, letters)
