@@ -1,7 +1,5 @@
 """The one send rate of all workers, and the run of unknown outcomes. Taken and spent by the claim."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import LiteralString
 
 from mail_service.store.database import Tx
@@ -11,28 +9,6 @@ FACTOR_NOW: LiteralString = """
         extract(epoch FROM mail_service.clock() - throttled_at), 300) / 5))))
 """
 """What throttling has left of the rate: it doubles back every 5 s."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """Recipients per second, and how throttling lowers it for the moment."""
-
-    per_second: float
-    factor: float
-    throttled_at: datetime | None
-    day_left: float | None
-    quota_read_at: datetime | None
-
-
-def current(tx: Tx) -> Rate | None:
-    """Give the rate as it stands."""
-    return tx.one(
-        Rate,
-        f"""
-        SELECT per_second, ({FACTOR_NOW})::double precision AS factor, throttled_at, day_left, quota_read_at
-        FROM mail_service.send_rate
-        """,
-    )
 
 
 def set_rate(tx: Tx, *, per_second: float, day_left: float | None, quota_read: bool) -> None:
