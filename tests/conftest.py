@@ -22,9 +22,11 @@ from mail_service.store import schema
 from mail_service.store.database import Database
 from tests.fakes import ScriptedMailer, counting_ids
 
-# Started in the background of a shell, this process ignores Ctrl-C, and so would every process that a
-# test starts and interrupts. With a handler here they have the default again.
+# Started in the background of a shell, or by nohup, this process ignores Ctrl-C or a hang-up, and so would
+# every process that a test starts and signals. With a handler here they have the default again.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda _number, _frame: None)
 
 TOPIC = "arn:aws:sns:eu-west-1:123456789012:ses-events"
 
