@@ -30,8 +30,8 @@ from psycopg2 import sql
 from psycopg2.extensions import connection as Connection
 from psycopg2.pool import PoolError
 
-from mail_service.store.database import conninfo
 from mail_service.store.deadlines import Deadlines
+from mail_service.store.session import conninfo
 
 QUEUE = "mail"
 SCHEMA = "dramatiq"
@@ -43,7 +43,7 @@ HINTS_ENOUGH = 3
 class HintBroker(PostgresBroker):
     """One queue of hints: few, never delayed, enqueued at once or not at all."""
 
-    look_every = 5.0
+    look_every = 15.0
     """How long, in seconds, a hint may wait whose announcement was lost. The stock one rolls dice."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:

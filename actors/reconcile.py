@@ -4,6 +4,8 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
 
+from collections.abc import Callable
+
 import dramatiq
 
 from mail_service.runtime import Runtime
@@ -12,11 +14,15 @@ from mail_service.workflows import journal, reconcile
 ACTOR = "sweep"
 
 
-def declare(broker: dramatiq.Broker, runtime: Runtime, queue: str) -> dramatiq.Actor[[], None]:
-    """Declare the actor on this broker."""
+def declare(
+    broker: dramatiq.Broker, runtime: Runtime, queue: str, *, tell_list: Callable[[], object]
+) -> dramatiq.Actor[[], None]:
+    """Declare the actor on this broker. ``tell_list`` is called where SES's list is to be told something."""
 
     def sweep() -> None:
         swept = reconcile.sweep(runtime)
+        if swept is not None and swept.list_changes:
+            tell_list()
         if swept is not None and swept.found_something:
             journal.stage(
                 "sweep.done",

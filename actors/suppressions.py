@@ -19,6 +19,7 @@ from mail_service.workflows import journal, suppression_changes, suppression_syn
 
 ACTOR = "sync_suppressions"
 BETWEEN_PAGES = 20
+LOOKS_EVERY_SWEEPS = 12
 BACK_OFF_SECONDS, BACK_OFF_CAP_SECONDS = 60.0, 3600.0
 
 
@@ -27,7 +28,7 @@ class _Stopped(Exception):
 
 
 class Keeper:
-    """Tells SES's list what was decided here within seconds, and syncs with it when that is due.
+    """Tells SES's list what was decided here when the sweep finds it, and syncs with it when that is due.
 
     :meth:`wake` and :meth:`stop` may be called from any thread.
     """
@@ -37,6 +38,7 @@ class Keeper:
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._back_off = 0.0
+        self._hears = True  # not while it looks: what that leaves is found by the next sweep
         self._thread = threading.Thread(target=self._run, name="suppressions", daemon=True)
 
     def start(self) -> None:
@@ -46,6 +48,16 @@ class Keeper:
     def wake(self) -> None:
         """Look now, also where SES's list failed a moment ago."""
         self._woken.set()
+
+    def hear(self) -> bool:
+        """Hear that there is something to tell: look now, unless SES's list failed a moment ago.
+
+        Says whether it looks.
+        """
+        if not self._hears:
+            return False
+        self._woken.set()
+        return True
 
     def stop(self, seconds: float) -> None:
         """Make no further call, and wait so long for the one under way.
@@ -60,6 +72,7 @@ class Keeper:
         # After the others have begun: what waits here waits for no one's mail.
         self._woken.wait(self._rt.settings.sweep_seconds)
         while not self._stopping.is_set():
+            self._hears = False
             self._woken.clear()
             try:
                 well = self._look()
@@ -73,8 +86,12 @@ class Keeper:
                 well = False
             longer = min(max(self._back_off * 2, BACK_OFF_SECONDS), BACK_OFF_CAP_SECONDS)
             self._back_off = 0.0 if well else longer
+            self._hears = well
             if not self._stopping.is_set():
-                self._woken.wait(self._back_off or self._rt.settings.sweep_seconds)
+                # The sweep looks for what is to be told; these looks are for where none is done.
+                self._woken.wait(
+                    self._back_off or LOOKS_EVERY_SWEEPS * self._rt.settings.sweep_seconds
+                )
 
     def _look(self) -> bool:
         told = suppression_changes.carry_out(self._rt, pause=self._pause)

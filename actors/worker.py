@@ -40,8 +40,8 @@ def main() -> int:
     drain = Drain(runtime, wiring.line(settings))
     broker = brokers.build(settings.database_url.get_secret_value())
     dispatch.declare(broker, drain, brokers.QUEUE)
-    reconcile.declare(broker, runtime, brokers.QUEUE)
     keeper = suppressions.Keeper(runtime)
+    reconcile.declare(broker, runtime, brokers.QUEUE, tell_list=keeper.hear)
     suppressions.declare(broker, keeper, brokers.QUEUE)
     # One thread: hints are few. It takes a second to see that it is stopped.
     worker = Worker(broker, queues={brokers.QUEUE}, worker_threads=1, worker_timeout=1000)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from falcon import Request, Response
+from pydantic import TypeAdapter
 
 from api import bodies, presenting
 from api.authentication import actor_of, caller_of
@@ -12,11 +13,13 @@ from api.paths import identifier
 from api.routes import Operation, Said, answer, answer_text
 from mail_service.errors import InvalidFields
 from mail_service.runtime import Runtime
-from mail_service.workflows import idempotency, observe, submit
+from mail_service.workflows import erase, idempotency, observe, submit
+from mail_service.workflows.erase import Erased
 from mail_service.workflows.idempotency import Answer, Key
 from mail_service.workflows.submit import AccountRequest, Opened
 
 _ROUTE = "POST /v1/accounts"
+_ERASED = TypeAdapter(Erased)
 _KEY = re.compile(r"[\x20-\x7e]{1,200}")
 
 OPEN = Operation(
@@ -35,6 +38,14 @@ SHOW = Operation(
     summary="Look at an account",
     group="Accounts",
     answers={200: Said(meaning="The account", content=presenting.Account)},
+)
+ERASE = Operation(
+    summary="Forget the person of an account",
+    about="Address and name go from the account, from all mail to the address and from what events and "
+    "notes say of it; pending mail is cancelled, suppressions stand. Not waited for: the emails `in_call`. "
+    "Ask again once they have ended. Those `ambiguous` are to be accepted or abandoned.",
+    group="Accounts",
+    answers={200: Said(meaning="What was done", content=_ERASED)},
 )
 
 
@@ -66,6 +77,11 @@ class Accounts:
         """Give one account."""
         account = observe.account(self._rt, identifier(account_id, "account"))
         answer(resp, 200, presenting.account(account))
+
+    def erase(self, req: Request, resp: Response, account_id: str) -> None:
+        """Forget the person of an account; says what was done."""
+        done = erase.account(self._rt, identifier(account_id, "account"), by=actor_of(req))
+        answer_text(resp, 200, _ERASED.dump_json(done).decode())
 
 
 def _present(opened: Opened) -> Answer:

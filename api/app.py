@@ -37,6 +37,7 @@ def routes(rt: Runtime, nudge: Callable[[], None]) -> Sequence[Route]:
     return (
         Route("POST", "/v1/accounts", "send", account.open, accounts.OPEN),
         Route("GET", "/v1/accounts/{account_id}", "read", account.show, accounts.SHOW),
+        Route("DELETE", "/v1/accounts/{account_id}", "operate", account.erase, accounts.ERASE),
         Route("POST", "/v1/emails", "send", email.submit, emails.SUBMIT),
         Route("GET", "/v1/emails", "read", email.page, emails.PAGE),
         Route("GET", "/v1/emails/{email_id}", "read", email.show, emails.SHOW),

@@ -1,6 +1,8 @@
 """Who asks, and whether they may: a Bearer key becomes a Caller with scopes."""
 
+import hashlib
 import re
+import time
 from collections.abc import Sequence
 
 import falcon
@@ -9,7 +11,7 @@ from falcon import Request, Response
 from api.routes import Route, Scopes, scopes
 from mail_service.runtime import Runtime
 from mail_service.workflows import operate
-from mail_service.workflows.operate import Caller
+from mail_service.workflows.operate import KEY_GOOD_FOR_SECONDS, Caller
 
 _CALLER = "mail_service.caller"
 _BEARER = re.compile(r"bearer +([A-Za-z0-9_-]{1,200})", re.IGNORECASE | re.ASCII)
@@ -24,6 +26,7 @@ class Authentication:
     def __init__(self, rt: Runtime, routes: Sequence[Route]) -> None:
         self._rt = rt
         self._scopes: Scopes = scopes(routes)
+        self._known: dict[bytes, tuple[float, Caller]] = {}
 
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, str]
@@ -49,9 +52,27 @@ class Authentication:
             raise _unauthorized("send a header Authorization: Bearer <key>")
         # A header sent twice comes joined by a comma, which no key holds.
         presented = _BEARER.fullmatch(header)
-        caller = operate.authenticate(self._rt.db, presented[1]) if presented is not None else None
+        caller = self._opened_by(presented[1]) if presented is not None else None
         if caller is None:
             raise _unauthorized("this key opens nothing", ' error="invalid_token"')
+        return caller
+
+    def _opened_by(self, presented: str) -> Caller | None:
+        """Give who a key belongs to; one that was good a moment ago is not looked up again.
+
+        Under load the look-up costs more than everything else about a request that is not its own work.
+        What is remembered is a hash, and never that a key opens nothing.
+        """
+        name = hashlib.sha256(presented.encode()).digest()
+        known = self._known.get(name)
+        now = time.monotonic()
+        if known is not None and now < known[0]:
+            return known[1]
+        caller = operate.authenticate(self._rt.db, presented)
+        if caller is None:
+            self._known.pop(name, None)
+        else:
+            self._known[name] = (now + KEY_GOOD_FOR_SECONDS, caller)
         return caller
 
 

@@ -30,7 +30,7 @@ TITLES: Mapping[int, tuple[str, str]] = {
 }
 """The last part of ``type`` (an anchor of /docs) and the title, by status."""
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger("api")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("api")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 A field that is not here is refused by name, never ignored.
 """
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -26,10 +27,18 @@ MAX_PAGE = 100
 PAGE = 20
 
 
+_OFFSET = re.compile(r"(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
+
+
 def _time(given: object) -> datetime:
+    # What AWS writes is read with less: there, a time without an offset is known to be UTC.
     at = read_time(given)
     if at is None:
         raise ValueError("expected an RFC 3339 time such as 2026-07-29T12:00:00Z (write + as %2B)")
+    if not _OFFSET.search(str(given)):
+        raise ValueError(
+            "expected an offset at its end: 2026-07-29T12:00:00Z, or +02:00 for Z (write + as %2B)"
+        )
     return at
 
 

@@ -7,7 +7,7 @@ import structlog
 
 APART_SECONDS = 0.05
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger("api")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("api")
 
 
 class Nudge:
@@ -27,11 +27,12 @@ class Nudge:
     def __call__(self) -> None:
         """Ask for a wake; returns at once."""
         with self._changed:
-            self._asked = True
+            first, self._asked = not self._asked, True
             if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._run, name="nudge", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            elif first:  # woken for every request, the thread would cost more than the nudges
+                self._changed.notify()
 
     def stop(self, seconds: float = 2.0) -> None:
         """End the thread; a wake that was asked for is still sent, if that takes no longer than this."""

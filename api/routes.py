@@ -9,7 +9,7 @@ from falcon import Request, Response
 from pydantic import BaseModel, TypeAdapter
 
 Scope = Literal["send", "read", "operate"]
-Method = Literal["GET", "POST"]
+Method = Literal["GET", "POST", "DELETE"]
 Responder = Callable[..., None]
 """Takes a request, a response and the path's parameters as text."""
 

@@ -140,6 +140,9 @@ class _Once(Collector):
             "For how long accepted mail has waited without an event of any kind since",
             figures.events_silent_seconds,
         )
+        judged = figures.reputation
+        yield _gauge("bounce_rate", "Recipients that bounced for good", judged.bounce_rate)
+        yield _gauge("complaint_rate", "Recipients that complained", judged.complaint_rate)
         yield _family("events_last_hour", "Events that came", "kind", figures.events_last_hour)
         yield _family(
             "event_payloads_dropped_last_day",

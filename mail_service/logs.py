@@ -7,7 +7,8 @@ botocore and urllib3 log requests at DEBUG, psycopg and dramatiq may quote value
 import logging
 import sys
 import traceback
-from typing import cast
+from functools import partial
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
@@ -37,14 +38,12 @@ def configure(level: str, *, process: str) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         name_the_process,
     ]
+    rendered = [_trace_without_values, structlog.processors.JSONRenderer(default=str)]
+    # Ours go straight to stdout: a record of the standard library costs more than the whole line.
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
+        processors=[*shared, *rendered],
+        logger_factory=partial(_Stdout, sys.stdout),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stdout)
@@ -53,8 +52,7 @@ def configure(level: str, *, process: str) -> None:
             foreign_pre_chain=shared,
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                _trace_without_values,
-                structlog.processors.JSONRenderer(default=str),
+                *rendered,
             ],
         )
     )
@@ -63,6 +61,14 @@ def configure(level: str, *, process: str) -> None:
     root.setLevel(level)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class _Stdout(structlog.WriteLogger):
+    """One of our loggers, by its name."""
+
+    def __init__(self, out: TextIO, name: str) -> None:
+        super().__init__(out)
+        self.name = name
 
 
 def _trace_without_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -6,6 +6,7 @@ entries; nothing here reads it. Secrets are ``SecretStr``, so they show in no re
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -164,13 +165,13 @@ class Settings(BaseModel):
         """Whether .test, .invalid and .local may be written to."""
         return self.app_env != "production"
 
-    @property
+    @cached_property
     def default_sender(self) -> str:
         """MAIL_FROM as SES takes it."""
         name, address = split_sender(self.mail_from)
         return format_sender(name, normalise(address, allow_reserved=self.allow_reserved_domains))
 
-    @property
+    @cached_property
     def senders(self) -> frozenset[str]:
         """Addresses and domains, lower-case, that ``from`` may name."""
         if self.allowed_senders:

@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that the caller opened (see mail_service/store/schema.py)."""
+"""Runs the migrations on the connection that the caller opened (see mail_service/store/migrating.py)."""
 
 from alembic import context
 

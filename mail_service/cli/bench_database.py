@@ -15,7 +15,7 @@ from mail_service.cli import bench_cost
 from mail_service.domain.address import keyed_hash
 from mail_service.errors import Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store import schema
+from mail_service.store import migrating
 from mail_service.workflows import submit
 from mail_service.workflows.submit import EmailRequest
 
@@ -81,7 +81,7 @@ class BenchDatabase:
                 "unset it to have an embedded PostgreSQL started."
             ) from fault
         self._ours = True
-        schema.migrate(self.url)
+        migrating.migrate(self.url)
         brokers.install_schema(self.url)
         with self.connect() as connection:
             tables = [str(name) for (name,) in connection.execute(_TABLES)]

@@ -9,6 +9,7 @@ from mail_service.cli import (
     events,
     keys,
     processes,
+    retention,
     session,
     stats,
     suppressions,
@@ -16,6 +17,7 @@ from mail_service.cli import (
 )
 from mail_service.cli.bench import bench
 from mail_service.cli.demo import demo
+from mail_service.cli.erase import erase
 from mail_service.cli.sandbox import sandbox
 from mail_service.errors import InvalidFields, MailServiceError
 
@@ -36,7 +38,9 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(emails.app, name="emails")
 app.add_typer(suppressions.app, name="suppressions")
 app.add_typer(events.app, name="events")
+app.add_typer(retention.app, name="retention")
 app.add_typer(templates.app, name="templates")
+app.command("erase")(erase)
 app.command("stats")(stats.stats)
 app.command("bench")(bench)
 

@@ -5,22 +5,23 @@ import os
 import psycopg
 import typer
 
-from actors import broker as brokers
-from actors import clock as clock_process
-from actors import worker as worker_process
 from mail_service import wiring
 from mail_service.errors import Unavailable
 from mail_service.settings import Process, Settings
-from mail_service.store import schema
+
+# Each loads its own share when it is called: no other command has to wait for alembic and dramatiq.
 
 
 def migrate() -> None:
     """Bring the database to the newest schema, and create the broker's. Safe to run at any time."""
+    from actors import broker as brokers
+    from mail_service.store import migrating
+
     settings = Settings.from_env(os.environ, Process.RELEASE)
     wiring.refuse_to_forget(settings)
     url = settings.database_url.get_secret_value()
     try:
-        before, after = schema.migrate(url)
+        before, after = migrating.migrate(url)
         created = brokers.install_schema(url)
     except psycopg.OperationalError as fault:
         raise Unavailable(
@@ -33,9 +34,13 @@ def migrate() -> None:
 
 def worker() -> None:
     """Send mail: claims, calls SES, records. Stops cleanly on SIGTERM within 25 s."""
+    from actors import worker as worker_process
+
     raise typer.Exit(worker_process.main())
 
 
 def clock() -> None:
     """Enqueue the periodic sweep. Two clocks are harmless; none only slows recovery."""
+    from actors import clock as clock_process
+
     raise typer.Exit(clock_process.main())

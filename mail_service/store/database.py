@@ -8,37 +8,19 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
-from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow, class_row, scalar_row
-from psycopg.types.enum import EnumInfo, register_enum
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from mail_service.domain.events import EventKind, EventStatus
-from mail_service.domain.outcomes import HoldScope
-from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
-from mail_service.domain.suppression import SesListState, SuppressionReason
-from mail_service.errors import CommitUnknown, SettingsError, Unavailable
+from mail_service.errors import CommitUnknown, Unavailable
 from mail_service.store.deadlines import Deadlines
+from mail_service.store.session import NO_SCHEMA, Session, conninfo
 
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
 Params = Mapping[str, Any] | Sequence[Any]
-
-ENUMS: Mapping[str, type[StrEnum]] = {
-    "email_state": EmailState,
-    "attempt_state": AttemptState,
-    "ambiguity_policy": OnAmbiguous,
-    "event_kind": EventKind,
-    "event_status": EventStatus,
-    "suppression_reason": SuppressionReason,
-    "ses_list_state": SesListState,
-    "hold_scope": HoldScope,
-}
-"""Native enums and the classes whose members are their labels, in the same order."""
 
 REPEATABLE = (
     psycopg.errors.DeadlockDetected,
@@ -48,22 +30,9 @@ REPEATABLE = (
 )
 REPEATS = 5
 
-CHANNEL = "mail_service_due"
-"""Where the nudge is heard: NOTIFY without data, sent after mail was committed."""
-
-NO_SCHEMA = "the schema is missing or old: run mail-service migrate"
-
 TRANSACTION_SECONDS = 10.0
 """When a transaction's connection is cut from our side: the server is frozen, or it would have ended
 the statement by itself before."""
-
-# SNS waits 15 s for an answer, and callers hardly longer.
-_SESSION = """
-SET TIME ZONE 'UTC';
-SET statement_timeout = '8s';
-SET lock_timeout = '4s';
-SET idle_in_transaction_session_timeout = '10s';
-"""
 
 
 class Tx:
@@ -139,27 +108,27 @@ class Transactions:
         Raises Unavailable when the database can't be reached or went away, CommitUnknown when it went
         away in answer to the commit.
         """
-        try:
-            with self.connected() as connection:
-                tx = Tx(connection)
+        with _faults_as_ours(), self.connected() as connection:
+            tx = Tx(connection)
+            yield tx
+            _commit(connection)
+        tx.committed()
+
+    @contextmanager
+    def statement(self) -> Generator[Tx]:
+        """Open a transaction for one statement, which commits itself: a third of the round trips.
+
+        For a look, and for a write that may be done twice: one whose answer is lost is told as
+        Unavailable, like one that was not done.
+        """
+        with _faults_as_ours(), self.connected() as connection:
+            tx = Tx(connection)
+            connection.autocommit = True
+            try:
                 yield tx
-                _commit(connection)
-        except PoolTimeout as full:
-            raise Unavailable("no database connection within the time limit") from full
-        except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as late:
-            raise Unavailable("the database took too long") from late
-        except REPEATABLE:
-            raise
-        except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
-            raise Unavailable("the database is not reachable") from lost
-        except (
-            psycopg.errors.ReadOnlySqlTransaction,
-            psycopg.errors.InsufficientPrivilege,
-        ) as refused:
-            # A failover in progress, or a plan that is over its limits.
-            raise Unavailable("the database takes no writes") from refused
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as missing:
-            raise Unavailable(NO_SCHEMA) from missing
+            finally:
+                if not connection.closed:
+                    connection.autocommit = False
         tx.committed()
 
     def transact(
@@ -203,6 +172,29 @@ class Transactions:
             raise Unavailable("the database is too crowded to finish this") from crowded
 
 
+@contextmanager
+def _faults_as_ours() -> Generator[None]:
+    """Make of what a driver and a server may say about themselves the one error that callers know."""
+    try:
+        yield
+    except PoolTimeout as full:
+        raise Unavailable("no database connection within the time limit") from full
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as late:
+        raise Unavailable("the database took too long") from late
+    except REPEATABLE:
+        raise
+    except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
+        raise Unavailable("the database is not reachable") from lost
+    except (
+        psycopg.errors.ReadOnlySqlTransaction,
+        psycopg.errors.InsufficientPrivilege,
+    ) as refused:
+        # A failover in progress, or a plan that is over its limits.
+        raise Unavailable("the database takes no writes") from refused
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as missing:
+        raise Unavailable(NO_SCHEMA) from missing
+
+
 def _commit(connection: psycopg.Connection[Any]) -> None:
     try:
         connection.commit()
@@ -210,53 +202,6 @@ def _commit(connection: psycopg.Connection[Any]) -> None:
         if isinstance(lost, REPEATABLE):
             raise
         raise CommitUnknown("the database went away in answer to a commit") from lost
-
-
-def conninfo(url: str, name: str) -> str:
-    """Give the connection string with our time limits: a dead peer is noticed within seconds.
-
-    Raises SettingsError for a text that libpq can't read.
-    """
-    try:
-        return make_conninfo(
-            url,
-            application_name=name,
-            connect_timeout=5,
-            keepalives_idle=5,
-            keepalives_interval=2,
-            keepalives_count=2,
-            tcp_user_timeout=10000,
-        )
-    except psycopg.ProgrammingError:
-        # libpq's text quotes the URL, and with it the password.
-        problem = "expected a libpq URI, postgres://… or postgresql://…"
-        raise SettingsError({"DATABASE_URL": problem}) from None
-
-
-class Session(psycopg.Connection[TupleRow]):
-    """A connection of ours: with time limits, in UTC, and with enums read as their classes."""
-
-    _enums_known = False
-
-    @staticmethod
-    def limit(connection: psycopg.Connection[Any]) -> None:
-        """Set what a new connection is bounded by."""
-        connection.execute(_SESSION)
-        connection.commit()
-
-    def learn_enums(self) -> None:
-        """Learn the enums, unless they are known. Raises Unavailable where the schema is not there.
-
-        Not done while connecting: a pool would take a missing schema for a missing server.
-        """
-        if self._enums_known:
-            return
-        for name, members in ENUMS.items():
-            info = EnumInfo.fetch(self, f"mail_service.{name}")
-            if info is None:
-                raise Unavailable(NO_SCHEMA)
-            register_enum(info, self, members, mapping={m: m.value for m in members})
-        self._enums_known = True
 
 
 class Database(Transactions):
@@ -297,5 +242,11 @@ class Database(Transactions):
             connection.commit()
 
     def _check(self, connection: Session) -> None:
-        with self._deadlines.watch(connection):
-            ConnectionPool.check_connection(connection)
+        """Ask a connection that has something to say whether it lives; silence means that it does.
+
+        Nothing is due on an idle one but its end: the server's good-bye, or the kernel's, whose
+        keepalives find a peer that vanished. So most requests need not ask.
+        """
+        if connection.has_word():
+            with self._deadlines.watch(connection):
+                ConnectionPool.check_connection(connection)

@@ -30,15 +30,18 @@ class Deadlines:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._running: dict[int, tuple[float, socket.socket]] = {}
         self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
+        self._stopping = False
+        self._at_rest = False
 
     def stop(self) -> None:
         """End the thread."""
-        self._stop.set()
-        thread = self._thread
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+            thread = self._thread
         if thread is not None:
             thread.join(2)
 
@@ -48,21 +51,27 @@ class Deadlines:
         # A descriptor of our own on the same connection: it can't become somebody else's meanwhile.
         with socket.socket(fileno=os.dup(connection.fileno())) as wire:
             key = id(wire)
-            with self._lock:
+            with self._changed:
                 self._running[key] = (time.monotonic() + self._seconds, wire)
                 if self._thread is None or not self._thread.is_alive():
                     self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
                     self._thread.start()
+                elif self._at_rest:
+                    self._at_rest = False
+                    self._changed.notify()
             try:
                 yield
             finally:
-                with self._lock:
+                with self._changed:
                     self._running.pop(key, None)
 
     def _run(self) -> None:
-        while not self._stop.wait(LOOK_SECONDS):
-            now = time.monotonic()
-            with self._lock:
+        with self._changed:
+            while not self._stopping:
+                # While nothing is in use there is nothing to look at, and nobody is to be woken.
+                self._at_rest = not self._running
+                self._changed.wait(None if self._at_rest else LOOK_SECONDS)
+                now = time.monotonic()
                 for until, wire in self._running.values():
                     if until < now:
                         with suppress(OSError):

@@ -1,13 +1,7 @@
-"""Small rows that keep the house: the sweep's lock, heartbeats, rejection counters, broker rows."""
+"""Small rows that keep the house: heartbeats, rejection counters, broker rows."""
 
-from mail_service.store.database import CHANNEL, Tx
-
-_SWEEP = 7_205_519_340_026_414  # an advisory lock of our own
-
-
-def take_sweep(tx: Tx) -> bool:
-    """Take the right to sweep for this transaction; False while somebody sweeps."""
-    return tx.value(bool, "SELECT pg_try_advisory_xact_lock(%s)", (_SWEEP,))
+from mail_service.store.database import Tx
+from mail_service.store.session import CHANNEL
 
 
 def beat(tx: Tx, name: str) -> None:

@@ -66,7 +66,7 @@ def listed(tx: Tx) -> list[ApiKey]:
 
 
 def revoke(tx: Tx, key_id: UUID) -> bool:
-    """Take a key out of use at once; False when there is no such key in use."""
+    """Take a key out of use; False when there is no such key in use."""
     return bool(
         tx.run(
             """

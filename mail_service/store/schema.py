@@ -1,74 +1,22 @@
-"""Migrations: forward only, plain SQL inside alembic, safe to run twice and beside running workers."""
+"""What a process asks of the database before it relies on it: the schema's version, and durability."""
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import psycopg
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from psycopg.rows import TupleRow
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.pool import NullPool
 
-from mail_service.store.database import TRANSACTION_SECONDS, Tx, conninfo
+from mail_service.store.database import TRANSACTION_SECONDS, Tx
 from mail_service.store.deadlines import Deadlines
+from mail_service.store.session import conninfo
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
-
-# Any number that nothing else in the database uses as an advisory lock.
-_ONE_AT_A_TIME = 7_205_519_340_026_413
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    return config
 
 
 @cache
 def newest() -> str:
-    """Give the revision that this code needs."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    if head is None:
-        raise LookupError("there are no migrations")
-    return head
-
-
-def migrate(url: str) -> tuple[str | None, str]:
-    """Bring the schema to the newest revision; gives the revisions before and after."""
-
-    def connect() -> psycopg.Connection[Any]:
-        return psycopg.connect(conninfo(url, "mail-service migrate"))
-
-    engine = create_engine("postgresql+psycopg://", creator=connect, poolclass=NullPool)
-    with engine.connect() as connection:
-        # Waits for a twin; a lock that workers hold is given up after a while and can be tried again.
-        connection.exec_driver_sql(f"SELECT pg_advisory_lock({_ONE_AT_A_TIME})")
-        connection.exec_driver_sql("SET lock_timeout = '10s'")
-        connection.exec_driver_sql("CREATE SCHEMA IF NOT EXISTS mail_service")
-        connection.commit()
-        before = _current(connection)
-        config = _config()
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-        after = _current(connection)
-        connection.commit()
-    engine.dispose()
-    if after is None:
-        raise LookupError("there are no migrations")
-    return before, after
-
-
-def _current(connection: Connection) -> str | None:
-    context = MigrationContext.configure(
-        connection, opts={"version_table": "schema_version", "version_table_schema": "mail_service"}
-    )
-    revision = context.get_current_revision()
-    connection.commit()
-    return revision
+    """Give the revision that this code needs: revisions are numbers, and the files bear them."""
+    return max(path.name[:4] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 
 
 def durability_problem(url: str) -> str | None:

@@ -16,7 +16,7 @@ from mail_service.runtime import Runtime
 from mail_service.store import idempotency
 from mail_service.store.database import Tx
 from mail_service.store.idempotency import StoredAnswer
-from mail_service.workflows.submit import Write
+from mail_service.workflows.intake import Write
 
 Effect = TypeVar("Effect")
 

@@ -9,7 +9,7 @@ import structlog
 
 from mail_service.store.database import Tx
 
-_log: structlog.stdlib.BoundLogger = structlog.get_logger("mail_service")
+_log: structlog.typing.FilteringBoundLogger = structlog.get_logger("mail_service")
 
 
 def stage(event: str, **what: Any) -> None:  # noqa: ANN401 - ids, enums and numbers of many kinds

@@ -1,5 +1,6 @@
 """The sweep: what we hold is made to agree with what we know, whatever step did not happen.
 
+One statement looks whether there is anything to do; a whole sweep comes once a minute all the same.
 In bounded batches, each a transaction of its own, one sweep at a time by an advisory lock. Run by
 the periodic actor, and by a drain that has seen no sweep for a while. Harmless at any time, also
 twice at once: every statement locks with SKIP LOCKED or is guarded.
@@ -13,11 +14,20 @@ from mail_service.domain import sending
 from mail_service.domain.events import EventStatus
 from mail_service.domain.states import AttemptState, Email
 from mail_service.runtime import Runtime
-from mail_service.store import attempts, events, housekeeping, idempotency, outbox, subscriptions
+from mail_service.store import (
+    attempts,
+    housekeeping,
+    idempotency,
+    outbox,
+    subscriptions,
+    sweeping,
+    waiting,
+)
 from mail_service.store.attempts import Finding
 from mail_service.store.database import Tx
 from mail_service.store.outbox import Step
-from mail_service.workflows import decide, holding, ingest, journal, pace, retain, silence
+from mail_service.store.sweeping import Look
+from mail_service.workflows import decide, holding, journal, pace, retain, silence, topics
 from mail_service.workflows.match import match
 
 BATCH = 500
@@ -29,8 +39,8 @@ both are open; ten minutes after both, either has found the other."""
 
 EVER_SECONDS = 1e9
 BROKER_ROWS_KEPT_SECONDS = 3600
-SWEEP = "sweep"
-_MATCHED = "events_matched"
+WHOLE_AFTER_SWEEPS, WHOLE_AFTER_SECONDS = 12, 60.0
+"""How long what does not press may wait, at most: whichever is sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +52,8 @@ class Swept:
     events_matched: int
     events_given_up: int
     policy_resends: int
+    list_changes: bool
+    """Whether SES's suppression list is to be told something. The sweep itself never calls SES about it."""
 
     @property
     def found_something(self) -> bool:
@@ -57,14 +69,25 @@ class Swept:
 
 def sweep(rt: Runtime) -> Swept | None:
     """Do one sweep; gives what it found, None when another process is sweeping."""
-    if not _alone(rt, _begin):
+    found = _look(rt)
+    if found is None:
         return None
+    if not found.chores:
+        return Swept(
+            leases_expired=0,
+            doubts_resolved=0,
+            events_matched=0,
+            events_given_up=0,
+            policy_resends=0,
+            list_changes=found.list_changes,
+        )
     swept = Swept(
         leases_expired=_in_batches(rt, _expire_leases),
         doubts_resolved=_in_batches(rt, _resolve_proved),
         events_matched=_match_waiting(rt),
         events_given_up=_in_batches(rt, _give_up),
         policy_resends=_alone(rt, lambda rt, tx: decide.apply_policy(rt, tx, BATCH)),
+        list_changes=found.list_changes,
     )
     pace.refresh(rt)
     _in_batches(rt, _purge_broker)
@@ -72,21 +95,38 @@ def sweep(rt: Runtime) -> Swept | None:
     _confirm_subscriptions(rt)
     silence.watch(rt)
     retain.hourly(rt)
+    with rt.db.statement() as tx:
+        housekeeping.beat(tx, sweeping.WHOLE)
     return swept
 
 
-def overdue(rt: Runtime, seconds: float) -> bool:
-    """Say whether no sweep was begun for this long."""
-    with rt.db.transaction() as tx:
-        since = housekeeping.seconds_since(tx, SWEEP)
-    return since is None or since > seconds
+def seconds_until_overdue(rt: Runtime, seconds: float) -> float:
+    """Give the time until no sweep was begun for so long; 0 or less when that is so already."""
+    with rt.db.statement() as tx:
+        since = housekeeping.seconds_since(tx, sweeping.SWEEP)
+    return 0.0 if since is None else seconds - since
+
+
+def _look(rt: Runtime) -> Look | None:
+    fixed = rt.settings.send_rate
+    with rt.db.statement() as tx:
+        return sweeping.look(
+            tx,
+            whole_every_seconds=min(
+                WHOLE_AFTER_SECONDS, WHOLE_AFTER_SWEEPS * rt.settings.sweep_seconds
+            ),
+            quiet_seconds=rt.settings.reconcile_after_seconds,
+            fresh_seconds=FRESH_SECONDS,
+            fixed_rate=None if fixed == "auto" else fixed,
+            confirm_subscriptions=rt.settings.sns_auto_confirm,
+        )
 
 
 def _alone(rt: Runtime, work: Callable[[Runtime, Tx], int]) -> int:
     """Do the work in a transaction if nobody else sweeps; gives what it gives, else 0."""
 
     def guarded(tx: Tx) -> int:
-        return work(rt, tx) if housekeeping.take_sweep(tx) else 0
+        return work(rt, tx) if sweeping.take_sweep(tx) else 0
 
     return rt.db.transact(guarded)
 
@@ -102,11 +142,6 @@ def _in_batches(rt: Runtime, work: Callable[[Runtime, Tx], int]) -> int:
     return total
 
 
-def _begin(rt: Runtime, tx: Tx) -> int:
-    housekeeping.beat(tx, SWEEP)
-    return 1
-
-
 def _expire_leases(rt: Runtime, tx: Tx) -> int:
     """Call emails ambiguous whose lease ran out: the call may have been made, may still be running."""
     return _close(tx, outbox.expired(tx, BATCH))
@@ -119,6 +154,8 @@ def _resolve_proved(rt: Runtime, tx: Tx) -> int:
 
 def _close(tx: Tx, emails: Mapping[UUID, Email]) -> int:
     """End what the emails' newest attempts left open: doubt, or what evidence already proved."""
+    if not emails:
+        return 0
     known = attempts.newest(tx, list(emails))
     findings: list[Finding] = []
     steps: list[Step] = []
@@ -157,24 +194,24 @@ def _match_waiting(rt: Runtime) -> int:
     and a flood of another application's events must not make every sweep long.
     """
     with rt.db.transaction() as tx:
-        since = housekeeping.seconds_since(tx, _MATCHED)
+        since = housekeeping.seconds_since(tx, sweeping.MATCHED)
     oldest = EVER_SECONDS if since is None else since + FRESH_SECONDS
     fresh = _in_batches(rt, lambda rt, tx: _match(rt, tx, oldest=oldest, newest=-FRESH_SECONDS))
     old = _in_batches(
         rt, lambda rt, tx: _match(rt, tx, oldest=EVER_SECONDS, newest=FOREIGN_AFTER_SECONDS)
     )
     with rt.db.transaction() as tx:
-        housekeeping.beat(tx, _MATCHED)
+        housekeeping.beat(tx, sweeping.MATCHED)
     return fresh + old
 
 
 def _match(rt: Runtime, tx: Tx, *, oldest: float, newest: float) -> int:
-    waiting = events.matchable(tx, oldest_seconds=oldest, newest_seconds=newest, limit=BATCH)
-    return sum(match(rt, tx, event) is EventStatus.MATCHED for event in waiting)
+    found = waiting.matchable(tx, oldest_seconds=oldest, newest_seconds=newest, limit=BATCH)
+    return sum(match(rt, tx, event) is EventStatus.MATCHED for event in found)
 
 
 def _give_up(rt: Runtime, tx: Tx) -> int:
-    return events.give_up(tx, older_than_seconds=FOREIGN_AFTER_SECONDS, limit=BATCH)
+    return waiting.give_up(tx, older_than_seconds=FOREIGN_AFTER_SECONDS, limit=BATCH)
 
 
 def _purge_broker(rt: Runtime, tx: Tx) -> int:
@@ -191,4 +228,4 @@ def _confirm_subscriptions(rt: Runtime) -> None:
             journal.alarm_once(tx, "subscription_expired", offers=expired)
         offers = subscriptions.open_offers(tx, 10) if rt.settings.sns_auto_confirm else []
     for offer in offers:
-        ingest.confirm(rt, offer)
+        topics.confirm(rt, offer)

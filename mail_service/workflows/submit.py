@@ -5,28 +5,23 @@ done: a function of a transaction. So the caller can put the write and the answe
 key into one transaction (:mod:`idempotency`).
 """
 
-import hashlib
 import hmac
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any
 from uuid import UUID
 
-from mail_service.domain.address import (
-    CONTROL,
-    keyed_hash,
-)
-from mail_service.domain.states import EmailState, OnAmbiguous
+from mail_service.domain.address import CONTROL, keyed_hash
+from mail_service.domain.states import OnAmbiguous
 from mail_service.errors import Conflict, Impossible, InvalidFields
 from mail_service.runtime import Runtime
 from mail_service.store import accounts, housekeeping, outbox, views
 from mail_service.store.accounts import Account
 from mail_service.store.database import Tx
-from mail_service.store.outbox import NewEmail, NewRecipient
+from mail_service.store.outbox import NewEmail
 from mail_service.store.views import EmailView
-from mail_service.workflows import journal
+from mail_service.workflows import intake
 from mail_service.workflows.checks import (
     check_address,
     check_data,
@@ -35,8 +30,7 @@ from mail_service.workflows.checks import (
     check_template,
     check_times,
 )
-
-Effect = TypeVar("Effect")
+from mail_service.workflows.intake import Write
 
 DEFAULT_PRIORITY = 5
 MAX_RECIPIENTS = 50  # of one SES call, To, Cc and Bcc together
@@ -67,18 +61,6 @@ class EmailRequest:
     send_at: datetime | None = None
     not_after: datetime | None = None
     priority: int = DEFAULT_PRIORITY
-
-
-@dataclass(frozen=True, slots=True)
-class Write(Generic[Effect]):
-    """A checked request: what writes it, and what finds it where the commit's answer was lost."""
-
-    work: Callable[[Tx], Effect]
-    found: Callable[[Tx], Effect | None]
-
-    def __call__(self, tx: Tx) -> Effect:
-        """Write it."""
-        return self.work(tx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +108,7 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[O
             id=email_id,
             account_id=account.id,
             dedup_key=f"welcome:{account.id}:v1",
-            intent_hash=_intent(rt, {"account": str(account.id)}),
+            intent_hash=intake.intent(rt, {"account": str(account.id)}),
             template=template.name,
             template_checksum=template.checksum,
             sender=rt.settings.default_sender,
@@ -136,9 +118,9 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[O
             not_after=None,
             data=data,
             reply_to=(),
-            recipients=(_recipient(rt, address),),
+            recipients=(intake.recipient(rt, address, hashed),),
         )
-        view = _add(tx, email, actor)
+        view = intake.add(tx, email, actor)
         if view is None:
             raise Impossible("a new account's id was used in a dedup key before")
         return Opened(account=account, email=view)
@@ -180,7 +162,7 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Sub
     check_data(template, request.data, problems)
     if problems or template is None:
         raise InvalidFields(problems)
-    intent = _intent(
+    intent = intake.intent(
         rt,
         {
             "template": request.template,
@@ -220,9 +202,12 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Sub
             not_after=request.not_after,
             data=request.data,
             reply_to=tuple(address for address in reply_to if address is not None),
-            recipients=tuple(_recipient(rt, address) for address in addresses),
+            recipients=tuple(
+                intake.recipient(rt, address, keyed_hash(rt.address_key, address))
+                for address in addresses
+            ),
         )
-        view = _add(tx, email, actor)
+        view = intake.add(tx, email, actor)
         if view is not None:
             return Submitted(email=view, created=True)
         standing = outbox.standing(tx, request.dedup_key)
@@ -244,64 +229,5 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Sub
 
 def wake(rt: Runtime) -> None:
     """Tell every drain that listens that mail is due. Losing it costs a poll, no mail."""
-    with rt.db.transaction() as tx:
+    with rt.db.statement() as tx:
         housekeeping.wake(tx)
-
-
-def _add(tx: Tx, email: NewEmail, actor: str) -> EmailView | None:
-    """Write an email and give it as it stands now, without reading it back; None if its key is taken."""
-    created_at = outbox.add(tx, email, actor)
-    if created_at is None:
-        return None
-    journal.stage_once(tx, "email.written", email_id=email.id, template=email.template)
-    return EmailView(
-        email=views.EmailRow(
-            id=email.id,
-            dedup_key=email.dedup_key,
-            template=email.template,
-            account_id=email.account_id,
-            state=EmailState.PENDING,
-            reason=None,
-            on_ambiguous=email.on_ambiguous,
-            epoch=0,
-            priority=email.priority,
-            created_at=created_at,
-            next_attempt_at=email.send_at or created_at,
-            not_after=email.not_after,
-            finished_at=None,
-        ),
-        recipients=[
-            views.RecipientView(
-                email_id=email.id,
-                address=recipient.address,
-                kind=recipient.kind,
-                delivered_at=None,
-                bounced_at=None,
-                bounce_type=None,
-                bounce_subtype=None,
-                complained_at=None,
-                complaint_type=None,
-                delayed_at=None,
-                rejected_at=None,
-                suppressed_at=None,
-                in_call=False,
-                in_accepted_call=False,
-            )
-            for recipient in email.recipients
-        ],
-    )
-
-
-def _recipient(rt: Runtime, address: str) -> NewRecipient:
-    return NewRecipient(
-        id=rt.new_id(),
-        kind="to",
-        address=address,
-        address_hash=keyed_hash(rt.address_key, address),
-    )
-
-
-def _intent(rt: Runtime, intent: dict[str, Any]) -> bytes:
-    """Give the keyed hash by which a repeated request is known, also after its content is gone."""
-    canonical = json.dumps(intent, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hmac.digest(rt.address_key, canonical.encode(), hashlib.sha256)

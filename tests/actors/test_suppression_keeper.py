@@ -13,7 +13,7 @@ from mail_service.domain.suppression import Listed, SuppressionReason
 from mail_service.errors import Unavailable
 from mail_service.ports import ListPage
 from mail_service.runtime import Runtime
-from mail_service.workflows import operate
+from mail_service.workflows import operate, reconcile
 from tests.conftest import Sql
 
 
@@ -104,6 +104,34 @@ def test_while_ses_is_down_it_waits_and_a_hint_wakes_it(
     keeper.wake()
     wait_until(lambda: ses.pages == 1)
     assert sql.one(failed) == 1
+
+
+def test_what_the_sweep_found_is_told_at_once_and_never_cuts_a_back_off_short(
+    runtime_of: Callable[..., Runtime], ses: ScriptedList, rt: Runtime
+) -> None:
+    """By itself this one would look once an hour, so it does what it is told alone."""
+    keeper = Keeper(replace(runtime_of(SWEEP_SECONDS="300"), ses_list=ses))
+    keeper.start()
+    try:
+        keeper.wake()
+        wait_until(lambda: ses.pages == 1)
+        operate.suppress(rt, address="ada@example.com", note=None, by="test")
+        swept = reconcile.sweep(rt)
+        assert swept is not None
+        assert swept.list_changes
+        keeper.hear()
+        wait_until(lambda: "ada@example.com" in ses.entries)
+        ses.down = True
+        operate.suppress(rt, address="bea@example.com", note=None, by="test")
+        wait_until(lambda: not keeper.hear())
+        ses.down = False
+        operate.suppress(rt, address="cid@example.com", note=None, by="test")
+        assert not keeper.hear()
+        keeper.wake()
+        wait_until(lambda: "cid@example.com" in ses.entries)
+        wait_until(keeper.hear)
+    finally:
+        keeper.stop(20)
 
 
 def test_it_stops_at_once_whatever_it_waits_for(

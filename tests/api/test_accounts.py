@@ -9,7 +9,7 @@ import pytest
 from falcon import testing
 
 from mail_service.domain.address import keyed_hash
-from mail_service.workflows import submit
+from mail_service.workflows import intake
 from tests.api.conftest import ACCOUNT, NOBODY, Api, key_of
 from tests.conftest import Sql
 
@@ -184,11 +184,25 @@ def test_an_idempotency_key_is_printable_ascii(standing: Api, key: str):
     assert set(answer.json["errors"]) == {"Idempotency-Key"}
 
 
-def test_a_sign_up_that_fails_after_its_rows_leaves_none(api: Api, sql: Sql, monkeypatch):
+def test_a_sign_up_that_fails_after_its_rows_leaves_none(
+    api: Api, sql: Sql, monkeypatch: pytest.MonkeyPatch
+):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("after the account, before the email")
 
-    monkeypatch.setattr(submit, "_add", fail)
+    monkeypatch.setattr(intake, "add", fail)
     assert api.post("/v1/accounts", ACCOUNT).status_code == 500
     assert sql.one("SELECT count(*) FROM mail_service.accounts") == 0
     assert api.nudges == []
+
+
+def test_the_person_of_an_account_is_forgotten_and_may_sign_up_anew(api: Api):
+    account = api.post("/v1/accounts", ACCOUNT).json["account"]
+    answer = api("DELETE", f"/v1/accounts/{account['id']}")
+    assert answer.status_code == 200
+    done = answer.json
+    assert (done["accounts"], done["emails"], done["cancelled"]) == (1, 1, 1)
+    shown = api.get(f"/v1/accounts/{account['id']}").json
+    assert (shown["email"], shown["name"]) == (None, None)
+    assert api("DELETE", f"/v1/accounts/{account['id']}").json["accounts"] == 0
+    assert api.post("/v1/accounts", ACCOUNT).status_code == 201

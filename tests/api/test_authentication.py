@@ -1,10 +1,13 @@
 """Keys that open nothing, and the odd ways to present one."""
 
+import threading
+
 import pytest
 
 from mail_service.runtime import Runtime
 from mail_service.workflows import operate
 from tests.api.conftest import Api, key_of
+from tests.conftest import Sql
 
 
 @pytest.mark.parametrize(
@@ -58,12 +61,45 @@ def test_a_key_in_the_address_is_refused_even_beside_a_good_header(standing: Api
     assert standing.get("/v1/emails", params={name: standing.key}, key=None).status_code == 401
 
 
-def test_a_revoked_key_opens_nothing_from_then_on(rt: Runtime, api: Api):
+def test_a_revoked_key_opens_nothing_once_the_revocation_returns_however_busy_it_is(
+    rt: Runtime, api: Api
+):
     key = key_of(rt, "read")
-    assert api.get("/v1/stats", key=key).status_code == 200
-    for listed in operate.list_keys(rt.db):
-        operate.revoke_key(rt.db, listed.id)
+    over = threading.Event()
+    answers: list[int] = []
+
+    def be_busy() -> None:
+        while not over.is_set():
+            answers.append(api.get("/v1/stats", key=key).status_code)
+
+    busy = threading.Thread(target=be_busy)
+    busy.start()
+    try:
+        while not answers:
+            over.wait(0.001)
+        for listed in operate.list_keys(rt.db):
+            operate.revoke_key(rt.db, listed.id)
+        afterwards = api.get("/v1/stats", key=key).status_code
+    finally:
+        over.set()
+        busy.join()
+    assert (answers[0], afterwards, answers[-1]) == (200, 401, 401)
+
+
+def test_a_key_that_opened_nothing_is_not_remembered_as_such(rt: Runtime, api: Api, sql: Sql):
+    key = key_of(rt, "read")
+    sql("UPDATE mail_service.api_keys SET revoked_at = now()")
     assert api.get("/v1/stats", key=key).status_code == 401
+    sql("UPDATE mail_service.api_keys SET revoked_at = NULL")
+    assert api.get("/v1/stats", key=key).status_code == 200
+
+
+def test_a_key_that_is_remembered_opens_no_more_than_its_own_scopes(rt: Runtime, api: Api):
+    reader, sender = key_of(rt, "read"), key_of(rt, "send")
+    for _ in range(2):
+        assert api.get("/v1/stats", key=reader).status_code == 200
+        assert api.get("/v1/stats", key=sender).status_code == 403
+        assert api.get("/v1/stats", key=reader[:-1]).status_code == 401
 
 
 def test_a_request_without_a_key_learns_nothing_of_its_body(standing: Api):

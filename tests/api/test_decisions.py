@@ -137,3 +137,32 @@ def test_an_unusable_time_or_priority_names_the_field(api: Api, change: dict[str
     answer = api.post("/v1/emails", EMAIL | change)
     assert answer.status_code == 422
     assert set(answer.json["errors"]) == {named}
+
+
+# The first is what RFC 3339 calls a local time; the others are offsets that it does not know.
+NO_OFFSET = ("", " ", "+02", "+0200", " +0200", "UTC", "[Europe/Berlin]")
+
+
+@pytest.mark.parametrize("offset", NO_OFFSET)
+@pytest.mark.parametrize("field", ["send_at", "not_after"])
+def test_a_time_without_an_offset_of_rfc_3339_is_refused_never_taken_for_utc(
+    standing: Api, field: str, offset: str
+):
+    answer = standing.post("/v1/emails", EMAIL | {field: f"2999-01-01T00:00:00{offset}"})
+    assert answer.status_code == 422
+    assert set(answer.json["errors"]) == {field}
+    assert "2026-07-29T12:00:00Z" in answer.json["errors"][field]
+
+
+@pytest.mark.parametrize("parameter", ["created_after", "created_before"])
+def test_a_page_needs_times_with_an_offset_too(standing: Api, parameter: str):
+    for time, status in (("2026-01-01T00:00:00", 422), ("2026-01-01T00:00:00%2B01:00", 200)):
+        answer = standing.get("/v1/emails", query_string=f"{parameter}={time}")
+        assert answer.status_code == status
+
+
+def test_a_requeue_needs_its_new_deadline_with_an_offset_too(standing: Api):
+    body = {"reason": "still wanted", "not_after": "2999-01-01T00:00:00"}
+    answer = standing.post("/v1/emails/00000000-0000-4000-8000-000000000000/requeue", body)
+    assert answer.status_code == 422
+    assert set(answer.json["errors"]) == {"not_after"}

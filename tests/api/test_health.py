@@ -92,7 +92,7 @@ def test_an_address_with_nothing_at_it_is_not_found(standing: Api, path: str):
     [
         ("DELETE", "/v1/emails", {"GET", "HEAD", "POST", "OPTIONS"}),
         ("GET", "/v1/accounts", {"POST", "OPTIONS"}),
-        ("PUT", f"/v1/accounts/{NOBODY}", {"GET", "HEAD", "OPTIONS"}),
+        ("PUT", f"/v1/accounts/{NOBODY}", {"GET", "HEAD", "DELETE", "OPTIONS"}),
         ("GET", "/webhooks/ses/sns", {"POST", "OPTIONS"}),
         ("POST", "/docs", {"GET", "HEAD", "OPTIONS"}),
     ],

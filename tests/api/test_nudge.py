@@ -8,7 +8,7 @@ import psycopg
 
 from api.nudge import APART_SECONDS, Nudge
 from mail_service.runtime import Runtime
-from mail_service.store.database import CHANNEL
+from mail_service.store.session import CHANNEL
 from mail_service.workflows import submit
 from tests.api.conftest import ACCOUNT, Api
 
@@ -68,6 +68,17 @@ def test_wakes_keep_their_distance_and_a_call_during_one_is_answered_by_the_next
     nudge.stop()
     assert len(times) == 2
     assert times[1] - times[0] >= APART_SECONDS
+
+
+def test_the_first_call_after_a_rest_wakes_again():
+    woken = Event()
+    nudge = Nudge(woken.set)
+    for _ in range(3):
+        nudge()
+        assert woken.wait(10)
+        woken.clear()
+        assert not woken.wait(2 * APART_SECONDS)  # nobody asked: its thread sleeps
+    nudge.stop()
 
 
 def test_a_nudge_without_a_database_is_forgotten_and_the_next_one_is_tried(

@@ -9,6 +9,7 @@ from tests.api.conftest import ACCOUNT, ALL, EMAIL, NOBODY, Api, key_of
 ROUTES: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/accounts", ACCOUNT, "send"),
     ("GET", f"/v1/accounts/{NOBODY}", None, "read"),
+    ("DELETE", f"/v1/accounts/{NOBODY}", None, "operate"),
     ("POST", "/v1/emails", EMAIL, "send"),
     ("GET", "/v1/emails", None, "read"),
     ("GET", f"/v1/emails/{NOBODY}", None, "read"),

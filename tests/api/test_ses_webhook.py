@@ -179,13 +179,16 @@ def test_a_forged_request_is_refused_even_without_a_database(
     assert bring(api, NOT_GENUINE[0]).status_code == 403
 
 
-def test_a_certificate_that_can_not_be_fetched_is_a_fault_of_ours(
+def test_a_certificate_that_can_not_be_fetched_is_a_fault_of_ours_and_counted(
     api_of: Callable[[Runtime], Api], rt: Runtime, sql: Sql
 ):
     shelf = Shelf({CERTIFICATE_URL: Unavailable("no route")})
     api = api_of(replace(rt, read_envelope=make_reader(shelf)))
     assert asks_again(bring(api, event()))
-    assert sql.one("SELECT count(*) FROM mail_service.webhook_rejections") == 0
+    assert sql("SELECT cause, count FROM mail_service.webhook_rejections") == [
+        {"cause": "no_certificate", "count": 1}
+    ]
+    assert sql.one("SELECT count(*) FROM mail_service.ses_events") == 0
 
 
 def test_an_unexpected_fault_is_ours_too_and_nothing_is_half_written(

@@ -79,3 +79,23 @@ def test_redeliveries_about_emails_whose_rows_are_held_are_answered_and_write_no
     everybody_was_answered(figures, WEATHER.redeliveries // 20)
     assert figures["rows stored"] == 0
     assert (figures["duplicates"], figures["missing"]) == (0, 0)
+
+
+def test_new_events_about_emails_whose_rows_are_held_are_taken_and_keep_nobody_out(
+    stormy: tuple[Storm, Web], first: Figures
+):
+    storm, server = stormy
+    figures = storm.new_while_locked(server, ignore)
+    everybody_was_answered(figures, WEATHER.emails)
+    assert (figures["duplicates"], figures["missing"]) == (0, 0)
+
+
+def test_events_that_would_end_a_doubt_about_held_emails_come_again_and_keep_nobody_out(
+    stormy: tuple[Storm, Web], first: Figures
+):
+    storm, server = stormy
+    figures = dict(storm.proofs_while_locked(server, ignore))
+    later = figures.pop("webhook 503")
+    assert 0 < later <= WEATHER.locked
+    everybody_was_answered(figures, WEATHER.emails - int(later))
+    assert (figures["duplicates"], figures["missing"]) == (0, 0)

@@ -1,18 +1,29 @@
 """Transactions: their faults become one error, twins repeat them, and nothing is told before the commit."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 from mail_service.domain.states import EmailState
 from mail_service.errors import SettingsError, Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store import housekeeping, views
+from mail_service.store import housekeeping, schema, views
 from mail_service.store.database import Database, Tx
 from tests.conftest import Sql
 from tests.steps import sign_up
+
+
+@pytest.fixture
+def one(database_url: str) -> Iterator[Database]:
+    """A pool of one connection."""
+    db = Database(database_url, name="tests", size=1)
+    db.open()
+    yield db
+    db.close()
 
 
 def test_a_database_that_takes_no_writes_is_unavailable(rt: Runtime) -> None:
@@ -92,6 +103,66 @@ def test_two_transactions_that_would_wait_for_each_other_for_ever_both_succeed(
         assert not thread.is_alive()
 
 
+def last_statement(sql: Sql, connection: int) -> str:
+    return sql.one("SELECT query FROM pg_stat_activity WHERE pid = %s", connection)
+
+
+def test_a_single_statement_is_all_that_the_server_hears(one: Database, sql: Sql) -> None:
+    pid = 0
+    with one.statement() as tx:
+        pid = tx.value(int, "SELECT pg_backend_pid()")
+    assert last_statement(sql, pid) == "SELECT pg_backend_pid()"
+    # Nor is the server asked whether the connection lives, when it goes to the next one.
+    with one.statement():
+        pass
+    assert last_statement(sql, pid) == "SELECT pg_backend_pid()"
+
+
+def test_a_single_statement_is_committed_and_what_follows_on_its_connection_can_roll_back(
+    one: Database, sql: Sql
+) -> None:
+    def fail(tx: Tx) -> None:
+        housekeeping.beat(tx, "second")
+        raise RuntimeError("before the commit")
+
+    told: list[str] = []
+    with one.statement() as tx:
+        housekeeping.beat(tx, "first")
+        tx.after_commit(lambda: told.append("first"))
+    with pytest.raises(RuntimeError):
+        one.transact(fail)
+    assert [row["name"] for row in sql("SELECT name FROM mail_service.heartbeats")] == ["first"]
+    assert told == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("SELECT pg_terminate_backend(pg_backend_pid())", "not reachable"),
+        ("SELECT * FROM mail_service.nothing", "mail-service migrate"),
+        ("SELECT pg_cancel_backend(pg_backend_pid())", "too long"),
+    ],
+)
+def test_a_single_statement_has_the_faults_of_a_transaction_and_leaves_a_fit_connection(
+    one: Database, fault: str, said: str
+) -> None:
+    with pytest.raises(Unavailable, match=said), one.statement() as tx:
+        tx.run(fault)  # pyright: ignore[reportArgumentType]
+    one.transact(lambda tx: housekeeping.beat(tx, "after"))
+
+
+def test_a_connection_that_ended_while_it_was_idle_is_found_before_it_is_used(
+    one: Database, sql: Sql
+) -> None:
+    pids: list[int] = []
+    for _ in range(3):
+        with one.statement() as tx:
+            pids.append(tx.value(int, "SELECT pg_backend_pid()"))
+        # Waits until it is gone, whose good-bye has come by then.
+        assert sql.one("SELECT pg_terminate_backend(%s, 10000)", pids[-1])
+    assert len(set(pids)) == 3
+
+
 def test_nothing_is_told_of_a_transaction_that_did_not_commit(rt: Runtime) -> None:
     told: list[str] = []
 
@@ -169,3 +240,9 @@ def test_a_transaction_on_a_server_that_never_answers_is_cut(
             assert tx.value(int, "SELECT 1") == 1
     finally:
         db.close()
+
+
+def test_the_newest_file_is_the_newest_revision() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == schema.newest()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mail_service.store.deadlines import Deadlines
+from mail_service.store.deadlines import LOOK_SECONDS, Deadlines
 
 
 @pytest.fixture
@@ -63,3 +63,18 @@ def test_the_worker_of_gunicorn_has_one_for_each_request() -> None:
 
     assert REQUEST_SECONDS <= 15
     assert Worker.handle.__qualname__ == "Worker.handle"
+
+
+def test_after_a_rest_a_connection_that_stalls_is_cut_as_before(deadlines: Deadlines) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        with deadlines.watch(ours):
+            theirs.sendall(b"x")
+            assert ours.recv(1) == b"x"
+        ours.settimeout(3 * LOOK_SECONDS)
+        with pytest.raises(TimeoutError):
+            ours.recv(1)  # meanwhile the watcher has found nothing in use
+        ours.settimeout(5)
+        with deadlines.watch(ours):
+            assert ours.recv(1) == b""
+    deadlines.stop()

@@ -270,7 +270,7 @@ def test_accepted_mail_without_any_event_raises_an_alarm_after_a_while_and_then_
     rt: Runtime, sql: Sql, alarms: Alarms
 ) -> None:
     accepted(rt)
-    assert [silent_after(rt, sql, alarms, s) for s in (890, 20, 600, 3000)] == [0, 1, 0, 1]
+    assert [silent_after(rt, sql, alarms, s) for s in (890, 70, 600, 3000)] == [0, 1, 0, 1]
     assert (observe.figures(rt).events_silent_seconds or 0) > 900
     assert (observe.readiness(rt).events_silent_seconds or 0) > 900
 
