@@ -15,8 +15,8 @@ from mail_service.domain.rendering import (
     INLINER,
     UNFIT_IN_SUBJECT,
     capped,
+    compiled,
     culprit,
-    environment,
     fill,
     misfits,
     plain_data,
@@ -54,8 +54,8 @@ class Template:
     def __post_init__(self) -> None:
         """Compile. Raises jinja2.TemplateError where a source is no template."""
         sources = zip(PARTS, (self.subject, self.text, self.html), strict=True)
-        compiled = {p: environment(p).from_string(s) for p, s in sources if s is not None}
-        object.__setattr__(self, "_compiled", compiled)
+        parts = {part: compiled(part, source) for part, source in sources if source is not None}
+        object.__setattr__(self, "_compiled", parts)
 
     def check(self, data: Mapping[str, object]) -> None:
         """Raise InvalidFields unless this data fits the schema and renders, whole and now.

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from mail_service.domain.states import Attempt, AttemptState
 from mail_service.store.database import Tx
 
@@ -105,26 +107,28 @@ def learn(tx: Tx, findings: Sequence[Finding]) -> None:
             finished_at = CASE WHEN f.call_ended
                                THEN COALESCE(a.finished_at, mail_service.clock())
                                ELSE a.finished_at END
-        FROM unnest(
-            %(ids)s::uuid[], %(states)s::mail_service.attempt_state[], %(message_ids)s::text[],
-            %(decisions)s::text[], %(resolvers)s::text[], %(classes)s::text[], %(codes)s::text[],
-            %(scopes)s::text[], %(ended)s::boolean[]
-        ) AS f (id, state, provider_message_id, decision, resolved_by, error_class, error_code,
-                hold_scope, call_ended)
-        WHERE a.id = f.id
+        FROM jsonb_to_recordset(%s) AS f (
+            attempt_id uuid, state mail_service.attempt_state, provider_message_id text,
+            decision text, resolved_by text, error_class text, error_code text, hold_scope text,
+            call_ended boolean)
+        WHERE a.id = f.attempt_id
         """,
-        {
-            "ids": [f.attempt_id for f in findings],
-            "states": [f.state for f in findings],
-            "message_ids": [f.provider_message_id for f in findings],
-            "decisions": [f.decision for f in findings],
-            "resolvers": [f.resolved_by for f in findings],
-            "classes": [f.error_class for f in findings],
-            "codes": [f.error_code for f in findings],
-            "scopes": [f.hold_scope for f in findings],
-            "ended": [f.call_ended for f in findings],
-        },
+        (Jsonb([_row(finding) for finding in findings]),),
     )
+
+
+def _row(finding: Finding) -> dict[str, object]:
+    return {
+        "attempt_id": str(finding.attempt_id),
+        "state": finding.state,
+        "provider_message_id": finding.provider_message_id,
+        "decision": finding.decision,
+        "resolved_by": finding.resolved_by,
+        "error_class": finding.error_class,
+        "error_code": finding.error_code,
+        "hold_scope": finding.hold_scope,
+        "call_ended": finding.call_ended,
+    }
 
 
 def settle_by_operator(tx: Tx, attempt_id: UUID) -> None:
@@ -136,13 +140,3 @@ def settle_by_operator(tx: Tx, attempt_id: UUID) -> None:
         """,
         (attempt_id,),
     )
-
-
-def holders(tx: Tx, message_ids: Sequence[str]) -> dict[str, UUID]:
-    """Give, for each of SES's ids that is saved, the attempt under which it is."""
-    found = tx.all(
-        Attempt,
-        f"SELECT {_COLUMNS} FROM mail_service.send_attempts WHERE provider_message_id = ANY(%s)",
-        (list(message_ids),),
-    )
-    return {a.provider_message_id: a.id for a in found if a.provider_message_id is not None}

@@ -7,6 +7,7 @@ suppression, time and attempts holds for either.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from mail_service.domain.holding import WIDEST_FIRST
 from mail_service.domain.outcomes import HoldScope
 from mail_service.store.database import Tx
 from mail_service.store.holds import stops
-from mail_service.store.rate import FACTOR_NOW
+from mail_service.store.waves import DUE_IN_A_WAVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,9 @@ class Claimed:
     reply_to: list[str]
     data: dict[str, Any]
     recipients: list[tuple[str, str]]
+    lane: int
+    was_due: datetime | None
+    """When it was due; None where only the lease is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,82 +46,6 @@ class Terms:
     max_age: float
     configuration_set: str | None
 
-
-# What the wave may take of each lane. Every wave leaves `reserved` places to each lower lane that has
-# work, and what a lane does not use falls to the next.
-_RATE_AND_HOLDS: LiteralString = f"""
-    WITH rate AS MATERIALIZED (
-        SELECT LEAST(
-            GREATEST(1, per_second * pace.factor),
-            tokens + extract(epoch FROM mail_service.clock() - filled_at)
-                     * per_second * pace.factor,
-            COALESCE(day_left, 'infinity')) AS tokens
-        FROM mail_service.send_rate, LATERAL (SELECT {FACTOR_NOW} AS factor) pace
-        FOR UPDATE OF send_rate
-    ), held AS MATERIALIZED (
-        SELECT scope, subject FROM mail_service.holds WHERE cleared_at IS NULL
-    ), open_lanes AS MATERIALIZED (
-        SELECT CASE WHEN EXISTS (
-                   SELECT FROM held WHERE scope IN ('account', 'endpoint')
-                      OR (scope = 'configuration_set' AND subject = %(configuration_set)s))
-               THEN 0 ELSE LEAST(%(limit)s, GREATEST(0, floor(rate.tokens)))::integer END AS places,
-               ARRAY(SELECT subject FROM held WHERE scope = 'sender') AS senders,
-               ARRAY(SELECT subject FROM held WHERE scope = 'template') AS templates
-        FROM rate
-"""
-
-
-def _lane(
-    name: LiteralString, lane: LiteralString, places: LiteralString, but: LiteralString = "nothing"
-) -> LiteralString:
-    """Give the CTE that locks up to ``places`` due rows of a lane, oldest first, leaving some out.
-
-    Materialized, because without that fence the planner may lock more rows than the limit.
-    """
-    return f"""
-    ), {name} AS MATERIALIZED (
-        SELECT o.id, o.lane, o.next_attempt_at, o.epoch, o.attempts, o.recipient_count, o.not_after,
-               o.due_at
-        FROM mail_service.email_outbox o, open_lanes l
-        WHERE o.state = 'pending' AND o.lane = {lane} AND o.next_attempt_at <= mail_service.clock()
-          AND o.sender_address <> ALL (l.senders) AND o.template_version <> ALL (l.templates)
-          AND o.id <> ALL (ARRAY(SELECT id FROM {but}))
-        ORDER BY o.next_attempt_at
-        LIMIT (SELECT {places} FROM open_lanes)
-        FOR UPDATE OF o SKIP LOCKED
-    """
-
-
-def _less(*taken: LiteralString) -> LiteralString:
-    return "places" + "".join(f" - (SELECT count(*) FROM {name})" for name in taken)
-
-
-# The literal limit tells the planner how few rows there are: it can't see through the others, and takes
-# a tenth of the table for a wave.
-_DUE_IN_A_WAVE: LiteralString = (
-    _RATE_AND_HOLDS
-    + """
-    ), nothing AS (
-        SELECT NULL::uuid AS id WHERE false
-    """
-    + _lane("reserved_low", "2", "LEAST(%(reserved)s, places)")
-    + _lane("reserved_middle", "1", f"LEAST(%(reserved)s, {_less('reserved_low')})")
-    + _lane("high", "0", _less("reserved_low", "reserved_middle"))
-    + _lane("middle", "1", _less("reserved_low", "reserved_middle", "high"), "reserved_middle")
-    + _lane("low", "2", _less("reserved_low", "reserved_middle", "high", "middle"), "reserved_low")
-    + """
-    ), due AS MATERIALIZED (
-        -- An email of many recipients may run the bucket into debt, or it would never go.
-        SELECT counted.* FROM (
-            SELECT taken.*, sum(taken.recipient_count)
-                                OVER (ORDER BY taken.lane, taken.next_attempt_at, taken.id)
-                            - taken.recipient_count AS before
-            FROM (TABLE reserved_low UNION ALL TABLE reserved_middle UNION ALL TABLE high
-                  UNION ALL TABLE middle UNION ALL TABLE low LIMIT 1000) taken
-        ) counted, rate
-        WHERE counted.before <= rate.tokens - 1
-    """
-)
 
 _DUE_AS_A_PROBE: LiteralString = f"""
     WITH rate AS MATERIALIZED (
@@ -143,7 +71,7 @@ _DUE_AS_A_PROBE: LiteralString = f"""
 
 _LEASE: LiteralString = """
     ), timed AS MATERIALIZED (
-        SELECT id, epoch, attempts, recipient_count,
+        SELECT id, epoch, attempts, recipient_count, lane, next_attempt_at,
                CASE WHEN not_after <= mail_service.clock() THEN 'not_after_passed'
                     WHEN due_at + make_interval(secs => %(max_age)s) <= mail_service.clock()
                     THEN 'maximum_age_passed' END AS late
@@ -156,7 +84,7 @@ _LEASE: LiteralString = """
         WHERE timed.late IS NULL
     ), verdict AS MATERIALIZED (
         SELECT timed.id, timed.epoch, timed.attempts + 1 AS number, timed.late,
-               timed.recipient_count,
+               timed.recipient_count, timed.lane, timed.next_attempt_at,
                CASE WHEN timed.late IS NOT NULL THEN 'failed'
                     WHEN (SELECT bool_and(a.suppressed) FROM addressed a
                           WHERE a.email_id = timed.id) THEN 'suppressed'
@@ -208,7 +136,8 @@ _LEASE: LiteralString = """
     SELECT v.attempt_id, v.id AS email_id, v.number, moved.template, moved.template_checksum,
            moved.template_version, moved.sender, moved.sender_address, p.reply_to, p.data,
            (SELECT jsonb_agg(jsonb_build_array(a.kind, a.address) ORDER BY a.position)
-            FROM addressed a WHERE a.email_id = v.id AND NOT a.suppressed) AS recipients
+            FROM addressed a WHERE a.email_id = v.id AND NOT a.suppressed) AS recipients,
+           v.lane, v.next_attempt_at AS was_due
     FROM verdict v
     JOIN moved ON moved.id = v.id
     JOIN mail_service.email_payloads p ON p.email_id = v.id
@@ -216,21 +145,30 @@ _LEASE: LiteralString = """
 """
 
 
-def claim(tx: Tx, *, attempt_ids: Sequence[UUID], reserved: int, terms: Terms) -> list[Claimed]:
+def claim(
+    tx: Tx,
+    *,
+    attempt_ids: Sequence[UUID],
+    reserved: int,
+    terms: Terms,
+    since: Sequence[datetime | None] = (),
+) -> list[Claimed]:
     """Lease up to as many due emails as there are ids; gives those to call SES for.
 
     One statement, so that the suppression check sees every suppression committed before it began
     (S10). Emails past their time fail, emails whose every recipient is suppressed end there, and a
     suppressed recipient among others is left out of this call. ``reserved`` places go to each lower
-    lane that has work, before the lanes above it are served.
+    lane that has work, before the lanes above it are served. Rows due before ``since``, which is given
+    lane by lane, are passed over.
     """
     return tx.all(
         Claimed,
-        _DUE_IN_A_WAVE + _LEASE,
+        DUE_IN_A_WAVE + _LEASE,
         {
             "ids": list(attempt_ids),
             "limit": len(attempt_ids),
             "reserved": reserved,
+            "since": list(since),
             "lease": terms.lease,
             "max_age": terms.max_age,
             "configuration_set": terms.configuration_set,
@@ -283,7 +221,8 @@ def held_by(tx: Tx, attempt_ids: Sequence[UUID]) -> list[Claimed]:
                (SELECT jsonb_agg(jsonb_build_array(r.kind, r.address) ORDER BY r.position)
                 FROM mail_service.attempt_recipients ar
                 JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
-                WHERE ar.attempt_id = a.id) AS recipients
+                WHERE ar.attempt_id = a.id) AS recipients,
+               o.lane, NULL::timestamptz AS was_due
         FROM mail_service.send_attempts a
         JOIN mail_service.email_outbox o ON o.id = a.email_id AND o.lease_token = a.id
         JOIN mail_service.email_payloads p ON p.email_id = o.id

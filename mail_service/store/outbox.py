@@ -147,9 +147,9 @@ def lock(tx: Tx, email_id: UUID) -> Email | None:
     return tx.one(Email, _EMAIL + "WHERE o.id = %s", (email_id,))
 
 
-def lock_free(tx: Tx, email_ids: Sequence[UUID]) -> dict[UUID, Email]:
-    """Lock those of the emails that nobody holds now, and give what decisions need to know."""
-    free = tx.values(
+def free(tx: Tx, email_ids: Sequence[UUID]) -> list[UUID]:
+    """Lock those of the emails that nobody holds now; gives them."""
+    return tx.values(
         UUID,
         """
         SELECT id FROM mail_service.email_outbox WHERE id = ANY(%s)
@@ -157,7 +157,12 @@ def lock_free(tx: Tx, email_ids: Sequence[UUID]) -> dict[UUID, Email]:
         """,
         (list(email_ids),),
     )
-    return {e.id: e for e in tx.all(Email, _EMAIL + "WHERE o.id = ANY(%s)", (free,))}
+
+
+def lock_free(tx: Tx, email_ids: Sequence[UUID]) -> dict[UUID, Email]:
+    """Lock those of the emails that nobody holds now, and give what decisions need to know."""
+    ids = free(tx, email_ids)
+    return {e.id: e for e in tx.all(Email, _EMAIL + "WHERE o.id = ANY(%s)", (ids,))}
 
 
 def expired(tx: Tx, limit: int) -> dict[UUID, Email]:
@@ -202,13 +207,10 @@ def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
         UUID,
         """
         WITH step AS MATERIALIZED (
-            SELECT * FROM unnest(
-                %(ids)s::uuid[], %(froms)s::mail_service.email_state[], %(tokens)s::uuid[],
-                %(tos)s::mail_service.email_state[], %(reasons)s::text[],
-                %(waits)s::double precision[], %(refusals)s::integer[], %(deferrals)s::integer[],
-                %(attempts)s::uuid[], %(epochs)s::integer[], %(demoted)s::boolean[]
-            ) AS s (id, from_state, token, to_state, reason, wait, refusals, deferrals, attempt_id,
-                    epoch, demoted)
+            SELECT * FROM jsonb_to_recordset(%(steps)s) AS s (
+                id uuid, from_state mail_service.email_state, token uuid,
+                to_state mail_service.email_state, reason text, wait double precision,
+                refusals integer, deferrals integer, attempt_id uuid, epoch integer, demoted boolean)
         ), moved AS (
             UPDATE mail_service.email_outbox o
             SET state = s.to_state, reason = s.reason,
@@ -234,34 +236,29 @@ def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
         SELECT id FROM moved
         """,
         {
-            "ids": [s.email.id for s in steps],
-            "froms": [s.email.state for s in steps],
-            "tokens": [s.email.lease_token for s in steps],
-            "tos": [s.move.to for s in steps],
-            "reasons": [s.move.reason for s in steps],
-            "waits": [s.move.wait_seconds for s in steps],
-            "refusals": [
-                s.move.refusals if s.move.to is EmailState.PENDING else s.email.refusals
-                for s in steps
-            ],
-            "deferrals": [
-                s.move.deferrals if s.move.to is EmailState.PENDING else s.email.deferrals
-                for s in steps
-            ],
-            "attempts": [s.attempt_id for s in steps],
-            "epochs": [s.email.epoch + (1 if s.move.new_epoch else 0) for s in steps],
-            "demoted": [s.move.demoted for s in steps],
+            "steps": Jsonb([_row(step) for step in steps]),
             "actor": actor,
         },
     )
 
 
-def seconds_until_due(tx: Tx) -> float | None:
-    """Give the time until the next pending email is due, in seconds; None when none is pending."""
-    return tx.maybe(
-        float,
-        """
-        SELECT extract(epoch FROM min(next_attempt_at) - mail_service.clock())::double precision
-        FROM mail_service.email_outbox WHERE state = 'pending'
-        """,
-    )
+def _row(step: Step) -> dict[str, object]:
+    email, move = step.email, step.move
+    pending = move.to is EmailState.PENDING
+    return {
+        "id": str(email.id),
+        "from_state": email.state,
+        "token": _text(email.lease_token),
+        "to_state": move.to,
+        "reason": move.reason,
+        "wait": move.wait_seconds,
+        "refusals": move.refusals if pending else email.refusals,
+        "deferrals": move.deferrals if pending else email.deferrals,
+        "attempt_id": _text(step.attempt_id),
+        "epoch": email.epoch + move.new_epoch,
+        "demoted": move.demoted,
+    }
+
+
+def _text(value: UUID | None) -> str | None:
+    return None if value is None else str(value)

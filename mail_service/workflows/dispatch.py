@@ -6,8 +6,10 @@ crash after ``send`` leaves the same, and SES's own event resolves it.
 """
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from uuid import UUID
 
 from mail_service.domain import sending
 from mail_service.domain.outcomes import (
@@ -22,15 +24,16 @@ from mail_service.domain.outcomes import (
     Unknown,
 )
 from mail_service.domain.sending import Limits, Settlement
-from mail_service.domain.states import Attempt, Email
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
-from mail_service.store import attempts, claims, outbox
+from mail_service.store import attempts, claims, outbox, standings, waves
 from mail_service.store.attempts import Finding
 from mail_service.store.claims import Claimed
 from mail_service.store.database import Tx
 from mail_service.store.outbox import Step
+from mail_service.store.standings import Standing
 from mail_service.workflows import holding, journal
+from mail_service.workflows.frontier import Frontier
 from mail_service.workflows.match import match_waiting
 
 SMALL_WAVE = 5
@@ -57,8 +60,10 @@ class Ended:
     seconds: float = 0.0
 
 
-def take(rt: Runtime, limit: int) -> list[Claim]:
+def take(rt: Runtime, limit: int, frontier: Frontier | None = None) -> list[Claim]:
     """Lease up to ``limit`` due emails, each with a committed attempt; gives those to call SES for.
+
+    Begins at the oldest, or where the frontier says.
 
     Where the answer to the commit was lost, the leases are looked up by our own tokens: what is there
     is ours to call, as long as its time is good.
@@ -69,10 +74,16 @@ def take(rt: Runtime, limit: int) -> list[Claim]:
     # that gives them one now and then.
     reserved = max(1, limit // 10) if limit >= SMALL_WAVE else int(rt.jitter() <= limit / 10)
 
+    frontier = frontier or Frontier()
+    since = frontier.since()
+
     def work(tx: Tx) -> list[Claimed]:
-        return claims.claim(tx, attempt_ids=ids, reserved=reserved, terms=holding.terms(rt))
+        return claims.claim(
+            tx, attempt_ids=ids, reserved=reserved, since=since, terms=holding.terms(rt)
+        )
 
     rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))
+    frontier.advance(since, rows)
     return _begin(rows, begun)
 
 
@@ -84,17 +95,16 @@ def take_probes(rt: Runtime) -> tuple[list[Claim], float | None]:
 
 
 def _begin(rows: Sequence[Claimed], begun: float) -> list[Claim]:
-    for row in rows:
-        journal.stage(
-            "email.claimed", email_id=row.email_id, attempt_id=row.attempt_id, number=row.number
-        )
+    if rows:
+        # One line for all: each is told of by its id again when it is settled.
+        journal.stage("emails.claimed", attempt_ids=" ".join(str(row.attempt_id) for row in rows))
     return [Claim(row=row, begun=begun, checked=begun) for row in rows]
 
 
-def seconds_until_due(rt: Runtime) -> float | None:
-    """Give the time until the next pending email is due; None when none is pending."""
-    with rt.db.transaction() as tx:
-        return outbox.seconds_until_due(tx)
+def seconds_until_due(rt: Runtime, frontier: Frontier) -> float | None:
+    """Give the time until the next pending email beyond the frontier is due; None when none is pending."""
+    with rt.db.statement() as tx:
+        return waves.seconds_until_due(tx, frontier.since())
 
 
 def recheck(rt: Runtime, taken: Sequence[Claim]) -> tuple[list[Claim], list[Ended]]:
@@ -161,14 +171,20 @@ def compose(rt: Runtime, claim: Claim) -> OutgoingEmail | Held | Refused:
     )
 
 
+def may_begin(rt: Runtime, claim: Claim) -> bool:
+    """Say whether the lease has a whole call's time left and the last look at it is not too old."""
+    now = time.monotonic()
+    return _in_time(rt, claim, now) and now - claim.checked <= CHECK_GOOD_FOR_SECONDS
+
+
 def send(rt: Runtime, claim: Claim, outgoing: OutgoingEmail) -> Ended:
     """Make the one call. No transaction is open, and whatever happens becomes a value.
 
     A process that was stopped since the last look gives the lease back instead: that is always safe.
     """
-    begun = time.monotonic()
-    if not _in_time(rt, claim, begun) or begun - claim.checked > CHECK_GOOD_FOR_SECONDS:
+    if not may_begin(rt, claim):
         return Ended(row=claim.row, result=Released())
+    begun = time.monotonic()
     outcome: Outcome = rt.mailer.send(outgoing)
     return Ended(row=claim.row, result=outcome, seconds=time.monotonic() - begun)
 
@@ -192,24 +208,28 @@ def record(rt: Runtime, results: Sequence[Ended]) -> list[Ended]:
 
 
 def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, Settlement]]:
-    emails = outbox.lock_free(tx, [ended.row.email_id for ended in results])
-    known = attempts.of(tx, [ended.row.attempt_id for ended in results])
     limits = Limits(
         max_attempts=rt.settings.max_attempts,
         retry_base_seconds=rt.settings.retry_base_seconds,
         retry_cap_seconds=rt.settings.retry_cap_seconds,
     )
-    reused = _reused_message_ids(tx, results)
+    free = set(outbox.free(tx, [ended.row.email_id for ended in results]))
+    standing = standings.of_calls(
+        tx, {e.row.attempt_id: _message_id(e) for e in results if e.row.email_id in free}
+    )
+    reused = _reused_message_ids(results, standing)
     settled: list[tuple[Ended, Settlement]] = []
     findings: list[Finding] = []
     steps: list[Step] = []
     for ended in results:
         # One result of an email at a time: a second one must see what the first one changed.
-        email: Email | None = emails.pop(ended.row.email_id, None)
-        if email is None:
+        if ended.row.email_id not in free:
             continue
-        attempt: Attempt = known[ended.row.attempt_id]
-        settlement = sending.settle(email, attempt, ended.result, limits=limits, jitter=rt.jitter())
+        free.discard(ended.row.email_id)
+        found = standing[ended.row.attempt_id]
+        settlement = sending.settle(
+            found.email, found.attempt, ended.result, limits=limits, jitter=rt.jitter()
+        )
         if settlement.provider_message_id in reused:
             settlement = replace(
                 settlement, provider_message_id=None, alarm="message_id_of_another_call"
@@ -217,29 +237,37 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
         settled.append((ended, settlement))
         findings.append(_finding(ended, settlement))
         if settlement.move is not None:
-            steps.append(Step(email=email, move=settlement.move, attempt_id=attempt.id))
+            steps.append(Step(email=found.email, move=settlement.move, attempt_id=found.attempt.id))
     attempts.learn(tx, findings)
     outbox.move(tx, steps, "worker")
-    holding.learn(rt, tx, [(ended.row, ended.result) for ended, _ in settled])
+    holding.learn(
+        rt,
+        tx,
+        [(ended.row, ended.result) for ended, _ in settled],
+        probes=[attempt_id for attempt_id, found in standing.items() if found.probes],
+        unknowns_before=max((found.unknowns_in_a_row for found in standing.values()), default=0),
+    )
     named = [s.provider_message_id for _, s in settled if s.provider_message_id is not None]
     if named:
         match_waiting(rt, tx, named)
     return settled
 
 
-def _reused_message_ids(tx: Tx, results: Sequence[Ended]) -> set[str]:
+def _reused_message_ids(
+    results: Sequence[Ended], standing: Mapping[UUID, Standing]
+) -> set[str | None]:
     """Give the MessageIds in these results that are another call's. SES never repeats one."""
-    given: dict[str, Ended] = {}
-    reused: set[str] = set()
-    for ended in results:
-        if isinstance(ended.result, Accepted):
-            if ended.result.provider_message_id in given:
-                reused.add(ended.result.provider_message_id)
-            given[ended.result.provider_message_id] = ended
-    for message_id, attempt_id in attempts.holders(tx, list(given)).items():
-        if attempt_id != given[message_id].row.attempt_id:
-            reused.add(message_id)
-    return reused
+    times = Counter(message_id for e in results if (message_id := _message_id(e)) is not None)
+    taken = {
+        _message_id(ended)
+        for ended in results
+        if ended.row.attempt_id in standing and standing[ended.row.attempt_id].message_id_taken
+    }
+    return taken | {message_id for message_id, count in times.items() if count > 1}
+
+
+def _message_id(ended: Ended) -> str | None:
+    return ended.result.provider_message_id if isinstance(ended.result, Accepted) else None
 
 
 def _finding(ended: Ended, settlement: Settlement) -> Finding:

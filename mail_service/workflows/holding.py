@@ -40,6 +40,10 @@ def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
     The time is None while nothing is held. Where the answer to the commit was lost, the leases are
     looked up by our own tokens, as in :func:`dispatch.take`.
     """
+    with rt.db.statement() as tx:
+        wait = holds.seconds_until_probe(tx)
+    if wait is None or wait > 0:
+        return [], wait
     ids: list[UUID] = []
 
     def work(tx: Tx) -> tuple[list[Claimed], float | None]:
@@ -85,9 +89,20 @@ def take_probes(rt: Runtime) -> tuple[list[Claimed], float | None]:
     return rt.db.transact(work, found=found)
 
 
-def learn(rt: Runtime, tx: Tx, ended: Sequence[tuple[Claimed, Result]]) -> None:
-    """Open, keep or clear holds by what these calls ended in, and adapt the shared rate."""
-    probed = holds.probed_by(tx, [row.attempt_id for row, _ in ended])
+def learn(
+    rt: Runtime,
+    tx: Tx,
+    ended: Sequence[tuple[Claimed, Result]],
+    *,
+    probes: Sequence[UUID],
+    unknowns_before: int,
+) -> None:
+    """Open, keep or clear holds by what these calls ended in, and adapt the shared rate.
+
+    Given are those of the attempts that were seen to be probes, and the run of unknown outcomes before
+    them: a group of acceptances in fair weather touches neither holds nor rate.
+    """
+    probed = holds.probed_by(tx, list(probes)) if probes else {}
     for row, result in ended:
         hold = probed.get(row.attempt_id)
         if hold is not None:
@@ -96,7 +111,7 @@ def learn(rt: Runtime, tx: Tx, ended: Sequence[tuple[Claimed, Result]]) -> None:
             _hold(rt, tx, row, result)
         if isinstance(result, Deferred) and result.pace is Pace.THROTTLED:
             rate.throttled(tx)
-    _count_unknowns(rt, tx, [result for _, result in ended])
+    _count_unknowns(rt, tx, [result for _, result in ended], before=unknowns_before)
 
 
 def let_through(rt: Runtime, tx: Tx, attempt_ids: Sequence[UUID]) -> set[UUID]:
@@ -143,7 +158,7 @@ def _hold(rt: Runtime, tx: Tx, row: Claimed, result: Held) -> None:
     _open(rt, tx, result, subject, probed_sender=row.sender_address)
 
 
-def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result]) -> None:
+def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result], *, before: int) -> None:
     unknowns = 0
     accepted = False
     for result in results:
@@ -151,7 +166,7 @@ def _count_unknowns(rt: Runtime, tx: Tx, results: Sequence[Result]) -> None:
             accepted, unknowns = True, 0
         elif isinstance(result, Unknown):
             unknowns += 1
-    if not unknowns and not accepted:
+    if not unknowns and not (accepted and before):
         return
     if rate.count_unknowns(tx, accepted=accepted, unknowns=unknowns) < UNKNOWNS_THAT_HOLD:
         return

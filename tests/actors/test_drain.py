@@ -13,7 +13,7 @@ from mail_service.domain.outcomes import Accepted, Held, HoldScope, Outcome
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.line import Line
-from mail_service.workflows import dispatch
+from mail_service.workflows import dispatch, operate
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import look, sign_up, write_email
@@ -119,6 +119,69 @@ def test_stopping_lets_calls_end_and_gives_unused_leases_back(
     assert len(mailer.calls) == 4
     assert (count(sql, "submitted"), count(sql, "pending"), count(sql, "ambiguous")) == (4, 4, 0)
     assert sql.one("SELECT count(*) FROM mail_service.send_attempts WHERE state = 'released'") == 1
+
+
+def test_a_free_slot_does_not_wait_for_the_drain(
+    running: Running, rt: Runtime, mailer: ScriptedMailer, sql: Sql, database_url: str
+) -> None:
+    for n in range(6):
+        write_email(rt, f"order-{n}", to=(f"a{n}@example.com",))
+    go_on = threading.Semaphore(0)
+
+    def slow(email: OutgoingEmail) -> Outcome:
+        assert go_on.acquire(timeout=10)
+        return Accepted(provider_message_id=email.request_tag)
+
+    mailer.answers(*[slow] * 6)
+    with running(), psycopg.connect(database_url) as connection:
+        wait_until(lambda: len(mailer.calls) == 4)
+        # The next claim waits for this lock, and with it the drain.
+        connection.execute("SELECT FROM mail_service.send_rate FOR UPDATE")
+        go_on.release()
+        wait_until(lambda: len(mailer.calls) == 5)
+        assert count(sql, "submitted") == 0
+        connection.rollback()
+        go_on.release(5)
+        wait_until(lambda: count(sql, "submitted") == 6)
+
+
+def test_a_refusal_that_opens_a_hold_is_recorded_before_more_is_claimed(
+    running: Running, rt: Runtime, mailer: ScriptedMailer, sql: Sql
+) -> None:
+    for n in range(20):
+        write_email(rt, f"order-{n}", to=(f"a{n}@example.com",))
+    mailer.answers(*[Held(scope=HoldScope.ACCOUNT, error_class="sending_paused")] * 20)
+    with running(RETRY_BASE_SECONDS="30"):
+        wait_until(
+            lambda: (
+                sql.one("SELECT count(*) FROM mail_service.holds") == 1
+                and count(sql, "pending") == 20
+            )
+        )
+    assert len(mailer.calls) == 5  # four at once, and the one leased ahead
+
+
+def test_a_claim_that_waited_long_for_its_slot_is_looked_at_again(
+    running: Running, rt: Runtime, mailer: ScriptedMailer, sql: Sql
+) -> None:
+    for n in range(5):
+        write_email(rt, f"order-{n}", to=(f"a{n}@example.com",))
+    go_on = threading.Event()
+
+    def slow(email: OutgoingEmail) -> Outcome:
+        assert go_on.wait(10)
+        return Accepted(provider_message_id=email.request_tag)
+
+    mailer.answers(*[slow] * 4)
+    with running():
+        wait_until(lambda: len(mailer.calls) == 4)
+        called = {address for call in mailer.calls for address in call.to}
+        (waits,) = {f"a{n}@example.com" for n in range(5)} - called
+        operate.suppress(rt, address=waits, note=None, by="test")
+        time.sleep(dispatch.CHECK_GOOD_FOR_SECONDS + 0.1)  # calls as slow as that
+        go_on.set()
+        wait_until(lambda: count(sql, "suppressed") == 1 and count(sql, "submitted") == 4)
+    assert len(mailer.calls) == 4
 
 
 def test_one_result_that_cannot_be_recorded_does_not_keep_the_others(

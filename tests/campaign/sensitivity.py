@@ -83,14 +83,14 @@ BUGS = (
             ),
             Patch(
                 "mail_service/workflows/dispatch.py",
-                "    known = attempts.of(tx, [ended.row.attempt_id for ended in results])\n",
+                "    standing = standings.of_calls(\n",
                 """    for ended in results:
         tx.run(
             "INSERT INTO mail_service.send_attempts (id, email_id, number, epoch)"
             " VALUES (%s, %s, %s, 0) ON CONFLICT DO NOTHING",
             (ended.row.attempt_id, ended.row.email_id, ended.row.number),
         )
-    known = attempts.of(tx, [ended.row.attempt_id for ended in results])
+    standing = standings.of_calls(
 """,
             ),
         ),
@@ -124,8 +124,8 @@ BUGS = (
         (
             Patch(
                 "mail_service/workflows/match.py",
-                "    if event.request_tag is not None:\n        tagged",
-                '    if event.request_tag == "":\n        tagged',
+                "tx, request_tag=event.request_tag,",
+                "tx, request_tag=None,",
             ),
         ),
         ("an accepted call whose Send event",),

@@ -94,7 +94,7 @@ BUGS = (
         ),
         (
             "mail_service/store/events.py",
-            "            ON CONFLICT (topic_arn, sns_message_id) DO NOTHING\n",
+            "        ON CONFLICT (topic_arn, sns_message_id) DO NOTHING\n",
             "",
         ),
     ),
@@ -103,9 +103,9 @@ BUGS = (
         ("S12", "L4"),
         (
             "mail_service/workflows/ingest.py",
-            "    taken, status = rt.db.transact(write)\n",
-            "    taken, status = Taken.STORED, event.status\n"
-            '    __import__("threading").Thread(target=rt.db.transact, args=(write,)).start()\n',
+            "    stored = _patiently(rt, event)\n",
+            "    stored = None\n"
+            '    __import__("threading").Thread(target=_patiently, args=(rt, event)).start()\n',
         ),
         first=("postmaster", "web", "purge", "web child"),
     ),

@@ -190,10 +190,9 @@ def _latest(found: evidence.Found) -> str:
 
 def _claimed(stage: Stage) -> set[str]:
     workers = [p for p in stage.processes.programs if p.name.startswith("worker")]
-    logged = [
-        row for p in workers for what in ("email.claimed", "hold.probed") for row in p.records(what)
-    ]
-    return {row["attempt_id"] for row in logged}
+    probed = {row["attempt_id"] for p in workers for row in p.records("hold.probed")}
+    waves = [row["attempt_ids"].split() for p in workers for row in p.records("emails.claimed")]
+    return probed.union(*waves)
 
 
 def _calm(stage: Stage, settled: str) -> Verdict:

@@ -96,6 +96,11 @@ def test_a_field_that_is_called_like_a_method_is_the_field():
     assert made.render(data).text == "1 2 3 4"
 
 
+def test_a_field_that_is_called_like_a_function_of_jinja_is_the_field_in_that_mail_alone():
+    made = template("{{ range if range is string else range(3)|join }}")
+    assert [made.render(data).text for data in ({}, {"range": "x"}, {})] == ["012", "x", "012"]
+
+
 def test_an_optional_value_may_be_tested_and_given_a_default():
     made = template(
         "{{ a|default('x') }}{% if b is defined %}{{ b }}{% endif %}{{ c.d|default(1) }}"

@@ -108,9 +108,10 @@ def collect(
     """Read everything about one weather."""
     attempts = stage.sql(_ATTEMPTS, key(weather))
     living = {
-        record["attempt_id"]
+        attempt_id
         for worker in stage.workers
-        for record in worker.records("email.claimed")
+        for record in worker.records("emails.claimed")
+        for attempt_id in record["attempt_ids"].split()
     }
     alarms = stage.said("alarm", before.at)
     told = [row["timestamp"] for row in alarms if row["alarm"] == "sending_held"]

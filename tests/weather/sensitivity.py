@@ -139,7 +139,7 @@ BUGS = (
             "the claim does not look at holds of the endpoint",
             (
                 Patch(
-                    "mail_service/store/claims.py",
+                    "mail_service/store/waves.py",
                     "SELECT FROM held WHERE scope IN ('account', 'endpoint')",
                     "SELECT FROM held WHERE scope IN ('account')",
                 ),

@@ -79,7 +79,7 @@ def test_the_attempt_is_committed_before_the_call_and_no_transaction_is_open_dur
         )
         open_now = sql.one(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND application_name = 'tests' AND xact_start IS NOT NULL"
+            " AND application_name = 'tests' AND state LIKE 'idle in transaction%%'"
         )
         looked.append((state, open_now))
         return Accepted(provider_message_id="m-1")
