@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix lock differential fuzz model campaign weather chaos soak sensitivity bench
+.PHONY: help setup demo test check fix lock differential fuzz model campaign weather chaos soak sensitivity bench storm
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 16
@@ -73,3 +73,6 @@ sensitivity: setup ## prove the proofs: seeded bugs that state machine, chaos an
 
 bench: setup ## compare with raw boto3 and with peers, side by side (half an hour; BENCH="--quick")
 	@$(BIN)/python -m benchmarks $(BENCH)
+
+storm: setup ## SNS brings everything again and again, also while rows are held (minutes; STORM="--redeliveries 20000")
+	@$(BIN)/python -m benchmarks.storm $(STORM)

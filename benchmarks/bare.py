@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,10 +23,11 @@ from mail_service.domain.states import OnAmbiguous
 from mail_service.ports import TAG_NAME
 from mail_service.settings import Process
 from mail_service.store import accounts, events, outbox
-from mail_service.store.database import Session, Tx
-from mail_service.store.events import NewEvent, StoredEvent
+from mail_service.store.database import Tx
+from mail_service.store.events import NewEvent
 from mail_service.store.outbox import NewEmail, NewRecipient
-from mail_service.workflows.match import match
+from mail_service.store.session import Session
+from mail_service.workflows.match import call_of, have_effect, stands
 
 # gunicorn's own settings; this file is its configuration as well.
 workers = int(os.environ.get("WEB_CONCURRENCY", "2"))
@@ -123,22 +125,16 @@ class Events:
             occurred_at=at,
             facts=(fact,),
             payload=envelope["Message"],
+            named=[keyed_hash(_rt.address_key, recipient)],
         )
         with _connections().connection() as connection:
             tx = Tx(connection)
-            events.add(tx, event)
-            match(
-                _rt,
-                tx,
-                StoredEvent(
-                    id=event.id,
-                    kind=event.kind,
-                    status=event.status,
-                    provider_message_id=event.provider_message_id,
-                    request_tag=event.request_tag,
-                    facts=events.written(event.facts),
-                ),
-            )
+            known = call_of(tx, event)
+            if known is None or not stands(event, known):
+                raise falcon.HTTPServiceUnavailable(description="not a call that was accepted")
+            event = replace(event, status=EventStatus.MATCHED, attempt_id=known.id)
+            if (received_at := events.add(tx, event)) is not None:
+                have_effect(_rt, tx, event.stored(received_at), known.id)
         resp.text = '{"status": "ok"}'
 
 

@@ -35,7 +35,11 @@ from mail_service.errors import MailServiceError
 
 STORM, COST = "storm", "an event in one thread"
 BARE, NEW, MORE, AGAIN = "bare route", "new", "new, with bounces", "again"
-AGAIN_LOCKED, NEW_LOCKED = "again, rows locked", "new, rows locked"
+AGAIN_LOCKED, NEW_LOCKED, PROOFS_LOCKED = (
+    "again, rows locked",
+    "new, rows locked",
+    "proofs, rows locked",
+)
 GOALS = (
     *(
         Goal(
@@ -43,7 +47,7 @@ GOALS = (
             value=lambda medians, s=stream, c=case, f=figure: medians(STORM, c, f"{s} {f}"),
             bound=bound,
         )
-        for case in (NEW, MORE, AGAIN, AGAIN_LOCKED, NEW_LOCKED)
+        for case in (NEW, MORE, AGAIN, AGAIN_LOCKED, NEW_LOCKED, PROOFS_LOCKED)
         for stream in ("webhook", "intake")
         for figure, bound in (("p99 ms", 1000), ("longest ms", 15000))
     ),
@@ -131,6 +135,7 @@ def _all(place: Place, weather: Weather) -> list[Outcome]:
             (AGAIN, storm.again),
             (AGAIN_LOCKED, storm.again_while_locked),
             (NEW_LOCKED, storm.new_while_locked),
+            (PROOFS_LOCKED, storm.proofs_while_locked),
         ):
             with progress.shown(name) as tell:
                 add(STORM, name, part(ours, tell))

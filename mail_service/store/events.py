@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -11,6 +11,10 @@ from psycopg.types.json import Jsonb
 from mail_service.domain.events import EventKind, EventStatus, FactKind
 from mail_service.domain.facts import KnownFact
 from mail_service.store.database import Tx
+
+LOCK_SECONDS = 0.25
+"""How long an event that comes in waits for a row that somebody holds. SNS brings it again; meanwhile
+the connection serves others. The process has two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +31,20 @@ class NewEvent:
     occurred_at: datetime
     facts: tuple[KnownFact, ...]
     payload: str | None  # None: over the hour's share of events that found no call
+    named: Sequence[bytes]  # the mailboxes that the payload names
+    attempt_id: UUID | None = None  # given exactly when it is stored as matched
+
+    def stored(self, received_at: datetime) -> "StoredEvent":
+        """Give what matching needs of it, now that it is stored."""
+        return StoredEvent(
+            id=self.id,
+            kind=self.kind,
+            status=self.status,
+            provider_message_id=self.provider_message_id,
+            request_tag=self.request_tag,
+            facts=written(self.facts),
+            received_at=received_at,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +57,18 @@ class StoredEvent:
     provider_message_id: str | None
     request_tag: str | None
     facts: list[dict[str, Any]]
+    received_at: datetime
 
     def known_facts(self) -> list[KnownFact]:
         """The facts as the domain merges them."""
         return [_read(fact) for fact in self.facts]
+
+    def evidence_at(self, fact: KnownFact) -> datetime:
+        """Give the time by which a release covers a fact: never later than we were told of it.
+
+        A clock that is ahead would else have the fact outlive every release.
+        """
+        return min(fact.at, self.received_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,32 +114,53 @@ def _read(fact: dict[str, Any]) -> KnownFact:
     )
 
 
-def add(tx: Tx, event: NewEvent) -> bool:
-    """Store an event; False when it is stored already."""
-    return bool(
-        tx.run(
-            """
-            INSERT INTO mail_service.ses_events
-                (id, topic_arn, sns_message_id, kind, status, provider_message_id, request_tag,
-                 occurred_at, facts, payload)
-            VALUES (%(id)s, %(topic_arn)s, %(sns_message_id)s, %(kind)s, %(status)s,
-                    %(provider_message_id)s, %(request_tag)s, %(occurred_at)s, %(facts)s,
-                    %(payload)s)
-            ON CONFLICT (topic_arn, sns_message_id) DO NOTHING
-            """,
-            {
-                "id": event.id,
-                "topic_arn": event.topic_arn,
-                "sns_message_id": event.sns_message_id,
-                "kind": event.kind,
-                "status": event.status,
-                "provider_message_id": event.provider_message_id,
-                "request_tag": event.request_tag,
-                "occurred_at": event.occurred_at,
-                "facts": Jsonb(written(event.facts)),
-                "payload": event.payload,
-            },
-        )
+_ITS_RECIPIENT_IS_GONE: LiteralString = """
+    EXISTS (SELECT FROM mail_service.attempt_recipients ar
+            JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
+            WHERE ar.attempt_id = %(attempt_id)s AND r.address IS NULL)
+"""
+
+
+def add(tx: Tx, event: NewEvent) -> datetime | None:
+    """Store an event; gives when it was received, None when it is stored already.
+
+    Without its payload where that names a mailbox whose owner asked to be forgotten, or where an address
+    of its call is gone.
+
+    From here on the transaction waits for nobody's row longer than ``LOCK_SECONDS``: said in the same
+    statement, because a second one would cost each event a round trip.
+    """
+    return tx.maybe(
+        datetime,
+        f"""
+        INSERT INTO mail_service.ses_events
+            (id, topic_arn, sns_message_id, kind, status, provider_message_id, request_tag,
+             attempt_id, occurred_at, facts, payload)
+        SELECT %(id)s, %(topic_arn)s, %(sns_message_id)s, %(kind)s, %(status)s,
+               %(provider_message_id)s, %(request_tag)s, %(attempt_id)s, %(occurred_at)s,
+               %(facts)s,
+               CASE WHEN EXISTS (SELECT FROM mail_service.erased_addresses
+                                 WHERE address_hash = ANY(%(named)s::bytea[]))
+                      OR {_ITS_RECIPIENT_IS_GONE} THEN NULL ELSE %(payload)s END
+        FROM set_config('lock_timeout', %(wait)s, true)
+        ON CONFLICT (topic_arn, sns_message_id) DO NOTHING
+        RETURNING received_at
+        """,
+        {
+            "id": event.id,
+            "topic_arn": event.topic_arn,
+            "sns_message_id": event.sns_message_id,
+            "kind": event.kind,
+            "status": event.status,
+            "provider_message_id": event.provider_message_id,
+            "request_tag": event.request_tag,
+            "attempt_id": event.attempt_id,
+            "occurred_at": event.occurred_at,
+            "facts": Jsonb(written(event.facts)),
+            "payload": event.payload,
+            "named": list(event.named),
+            "wait": f"{LOCK_SECONDS * 1000:.0f}ms",
+        },
     )
 
 
@@ -130,63 +177,18 @@ def known(tx: Tx, topic_arn: str, sns_message_id: str) -> bool:
 
 
 def settle(tx: Tx, event_id: UUID, status: EventStatus, attempt_id: UUID | None) -> None:
-    """Record how far an event was understood; the attempt is given exactly when it is matched."""
-    tx.run(
-        "UPDATE mail_service.ses_events SET status = %s, attempt_id = %s WHERE id = %s",
-        (status, attempt_id, event_id),
-    )
+    """Record how far an event was understood; the attempt is given exactly when it is matched.
 
-
-_STORED = "id, kind, status, provider_message_id, request_tag, facts"
-
-
-def waiting_for(tx: Tx, *, message_ids: Sequence[str]) -> list[StoredEvent]:
-    """Lock the stored events that name one of these MessageIds and are not matched yet.
-
-    Events that were given up as another application's are among them: the id shows that they are ours.
+    Its payload goes where an address of that call is gone.
     """
-    return tx.all(
-        StoredEvent,
+    tx.run(
         f"""
-        SELECT {_STORED} FROM mail_service.ses_events
-        WHERE status IN ('unmatched', 'foreign') AND provider_message_id = ANY(%s)
-        ORDER BY received_at, id FOR UPDATE SKIP LOCKED
+        UPDATE mail_service.ses_events
+        SET status = %(status)s, attempt_id = %(attempt_id)s,
+            payload = CASE WHEN {_ITS_RECIPIENT_IS_GONE} THEN NULL ELSE payload END
+        WHERE id = %(id)s
         """,
-        (list(message_ids),),
-    )
-
-
-def matchable(
-    tx: Tx, *, oldest_seconds: float, newest_seconds: float, limit: int
-) -> list[StoredEvent]:
-    """Lock unmatched events of these ages for which an attempt of ours is known by now."""
-    return tx.all(
-        StoredEvent,
-        f"""
-        SELECT {_STORED} FROM mail_service.ses_events e
-        WHERE status = 'unmatched'
-          AND received_at >= mail_service.clock() - make_interval(secs => %(oldest)s)
-          AND received_at <= mail_service.clock() - make_interval(secs => %(newest)s)
-          AND (EXISTS (SELECT FROM mail_service.send_attempts a
-                       WHERE a.provider_message_id = e.provider_message_id)
-            OR EXISTS (SELECT FROM mail_service.send_attempts a WHERE a.id = e.request_tag::uuid))
-        ORDER BY received_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-        """,
-        {"oldest": oldest_seconds, "newest": newest_seconds, "limit": limit},
-    )
-
-
-def give_up(tx: Tx, *, older_than_seconds: float, limit: int) -> int:
-    """Call unmatched events foreign after a while; they are still matched if their id turns up."""
-    return tx.run(
-        """
-        UPDATE mail_service.ses_events SET status = 'foreign'
-        WHERE id IN (SELECT id FROM mail_service.ses_events
-                     WHERE status = 'unmatched'
-                       AND received_at < mail_service.clock() - make_interval(secs => %s)
-                     ORDER BY received_at LIMIT %s FOR UPDATE SKIP LOCKED)
-        """,
-        (older_than_seconds, limit),
+        {"id": event_id, "status": status, "attempt_id": attempt_id},
     )
 
 

@@ -1,6 +1,6 @@
-"""Recipients and the facts about them. Facts are merged by the caller under the email's lock."""
+"""Recipients and the facts about them. Facts are merged by the caller under the recipients' locks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -43,7 +43,7 @@ class Called:
 
 
 def in_call(tx: Tx, attempt_id: UUID) -> Sequence[Called]:
-    """Give the recipients that a call named, in order; nobody else is touched by its events."""
+    """Lock and give the recipients that a call named, in order; nobody else is touched by its events."""
     return tx.all(
         Called,
         """
@@ -52,34 +52,44 @@ def in_call(tx: Tx, attempt_id: UUID) -> Sequence[Called]:
                r.delayed_at, r.rejected_at
         FROM mail_service.attempt_recipients ar
         JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
-        WHERE ar.attempt_id = %s ORDER BY r.position
+        WHERE ar.attempt_id = %s ORDER BY r.position FOR UPDATE OF r
         """,
         (attempt_id,),
     )
 
 
-def save_facts(tx: Tx, recipient_id: UUID, facts: RecipientFacts) -> None:
-    """Write a recipient's merged facts."""
+def save_facts(tx: Tx, merged: Mapping[UUID, RecipientFacts]) -> None:
+    """Write the merged facts of locked recipients."""
+    if not merged:
+        return
+    facts = merged.values()
     tx.run(
         """
-        UPDATE mail_service.email_recipients
-        SET delivered_at = %(delivered_at)s, bounced_at = %(bounced_at)s,
-            bounce_type = %(bounce_type)s, bounce_subtype = %(bounce_subtype)s,
-            complained_at = %(complained_at)s, complaint_type = %(complaint_type)s,
-            complaint_subtype = %(complaint_subtype)s, delayed_at = %(delayed_at)s,
-            rejected_at = %(rejected_at)s
-        WHERE id = %(id)s
+        UPDATE mail_service.email_recipients r
+        SET delivered_at = f.delivered_at, bounced_at = f.bounced_at,
+            bounce_type = f.bounce_type, bounce_subtype = f.bounce_subtype,
+            complained_at = f.complained_at, complaint_type = f.complaint_type,
+            complaint_subtype = f.complaint_subtype, delayed_at = f.delayed_at,
+            rejected_at = f.rejected_at
+        FROM unnest(
+            %(ids)s::uuid[], %(delivered)s::timestamptz[], %(bounced)s::timestamptz[],
+            %(bounce_types)s::text[], %(bounce_subtypes)s::text[], %(complained)s::timestamptz[],
+            %(complaint_types)s::text[], %(complaint_subtypes)s::text[],
+            %(delayed)s::timestamptz[], %(rejected)s::timestamptz[]
+        ) AS f (id, delivered_at, bounced_at, bounce_type, bounce_subtype, complained_at,
+                complaint_type, complaint_subtype, delayed_at, rejected_at)
+        WHERE r.id = f.id
         """,
         {
-            "id": recipient_id,
-            "delivered_at": facts.delivered_at,
-            "bounced_at": facts.bounced_at,
-            "bounce_type": facts.bounce_type,
-            "bounce_subtype": facts.bounce_subtype,
-            "complained_at": facts.complained_at,
-            "complaint_type": facts.complaint_type,
-            "complaint_subtype": facts.complaint_subtype,
-            "delayed_at": facts.delayed_at,
-            "rejected_at": facts.rejected_at,
+            "ids": list(merged),
+            "delivered": [f.delivered_at for f in facts],
+            "bounced": [f.bounced_at for f in facts],
+            "bounce_types": [f.bounce_type for f in facts],
+            "bounce_subtypes": [f.bounce_subtype for f in facts],
+            "complained": [f.complained_at for f in facts],
+            "complaint_types": [f.complaint_type for f in facts],
+            "complaint_subtypes": [f.complaint_subtype for f in facts],
+            "delayed": [f.delayed_at for f in facts],
+            "rejected": [f.rejected_at for f in facts],
         },
     )

@@ -1,5 +1,6 @@
 """Events that are read again: what is kept of them, and what a later reader made of it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -63,6 +64,22 @@ def to_read_again(
         ORDER BY received_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
         """,
         {"status": status, "at": at, "last": last, "until": until, "limit": limit},
+    )
+
+
+def forget(tx: Tx, named: Mapping[UUID, Sequence[bytes]]) -> int:
+    """Delete the texts of locked events that name a mailbox whose owner asked to be forgotten.
+
+    Gives how many. There may be some from the moment of the erasure itself.
+    """
+    pairs = [(event_id, mailbox) for event_id, mailboxes in named.items() for mailbox in mailboxes]
+    return tx.run(
+        """
+        UPDATE mail_service.ses_events SET payload = NULL WHERE id = ANY(ARRAY(
+            SELECT n.id FROM unnest(%(ids)s::uuid[], %(named)s::bytea[]) n (id, address_hash)
+            JOIN mail_service.erased_addresses f USING (address_hash)))
+        """,
+        {"ids": [pair[0] for pair in pairs], "named": [pair[1] for pair in pairs]},
     )
 
 

@@ -5,8 +5,9 @@ connection and no certificate is fetched inside a transaction.
 """
 
 import re
+import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -18,27 +19,36 @@ from mail_service.domain.events import (
 )
 from mail_service.errors import EnvelopeRefused, Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store import events, housekeeping, shares, subscriptions
+from mail_service.store import events, housekeeping, shares
 from mail_service.store.database import Tx
-from mail_service.store.events import NewEvent, StoredEvent
-from mail_service.store.subscriptions import Offer
-from mail_service.workflows import journal
-from mail_service.workflows.match import attempt_of, match
-from mail_service.workflows.understand import storable, understand
+from mail_service.store.events import NewEvent
+from mail_service.store.matching import Known
+from mail_service.workflows import journal, topics
+from mail_service.workflows.match import call_of, have_effect, match, stands
+from mail_service.workflows.understand import named, storable, understand
 
 HOURLY_BYTES = 16 * 1024 * 1024
 """Payload of events that found no call which is kept from one hour: some four thousand events, and
 over RETAIN_UNMATCHED_DAYS at most a few gigabytes. Unreadable texts have a share of their own."""
+
+PAUSES = (0.02, 0.1)
+"""Seconds between tries where somebody holds the email's row: a finalise is over in a few milliseconds."""
 
 _REMEDIES = {
     "raw_delivery": "set the attribute RawMessageDelivery of the topic's subscription to false: "
     "without SNS's envelope nothing is signed, so nothing can be believed",
     "signature_version": "set the attribute SignatureVersion of the topic to 2, "
     "or list 1 in SNS_SIGNATURE_VERSIONS",
+    "no_certificate": "see that this process may call the host sns.REGION.amazonaws.com by https; "
+    "if it may, somebody posts requests that name certificates which are not there",
 }
-"""Refusals that a setting of ours at AWS may cause, and what to do: no retry brings those events back."""
+"""Refusals that a setting of ours may cause, and what to do about it."""
 
 _NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+class EmailHeld(Unavailable):
+    """Somebody holds the row of the email that an event is about; nothing of the event is stored."""
 
 
 class Taken(StrEnum):
@@ -58,34 +68,38 @@ def accept(rt: Runtime, headers: Mapping[str, str], body: bytes) -> Taken:
     try:
         envelope = rt.read_envelope(headers, body)
     except EnvelopeRefused as refused:
-        _count(rt, headers, refused)
+        _count(rt, headers, refused.cause, refused)
+        raise
+    except Unavailable as fault:
+        # A fault of ours, or somebody made the certificate's name up: nobody can tell, so it is counted.
+        _count(rt, headers, "no_certificate", fault)
         raise
     match envelope:
         case Notification():
             return _store(rt, envelope)
         case SubscriptionOffer():
-            return _offer(rt, envelope)
+            topics.offered(rt, envelope)
+            return Taken.OFFER
         case UnsubscribeNotice():
-            return _unsubscribed(rt, envelope)
+            topics.unsubscribed(rt, envelope)
+            return Taken.UNSUBSCRIBED
         case _:
             assert_never(envelope)
 
 
-def _count(rt: Runtime, headers: Mapping[str, str], refused: EnvelopeRefused) -> None:
-    journal.stage("webhook.refused", cause=refused.cause, detail=str(refused))
+def _count(rt: Runtime, headers: Mapping[str, str], cause: str, why: Exception) -> None:
+    journal.stage("webhook.refused", cause=cause, detail=str(why))
     try:
         with rt.db.transaction() as tx:
-            so_far = housekeeping.count_rejection(tx, refused.cause)
+            so_far = housekeeping.count_rejection(tx, cause)
     except Unavailable:
         # The refusal stands without its count; a forged request must not turn into a retry.
-        journal.stage("webhook.refusal_not_counted", cause=refused.cause)
+        journal.stage("webhook.refusal_not_counted", cause=cause)
         return
-    remedy = _REMEDIES.get(refused.cause)
+    remedy = _REMEDIES.get(cause)
     if remedy is not None and so_far == 1:
         # Once an hour: anybody can post such a request, and none of it is worth two alarms.
-        journal.alarm(
-            f"webhook_{refused.cause}", do=remedy, subscription_arn=_subscription(rt, headers)
-        )
+        journal.alarm(f"webhook_{cause}", do=remedy, subscription_arn=_subscription(rt, headers))
 
 
 def _subscription(rt: Runtime, headers: Mapping[str, str]) -> str | None:
@@ -108,43 +122,74 @@ def _store(rt: Runtime, notification: Notification) -> Taken:
         occurred_at=understood.occurred_at,
         facts=understood.facts,
         payload=storable(notification.text),
+        named=named(rt, notification.text, understood.facts),
     )
-    stored = StoredEvent(
-        id=event.id,
-        kind=event.kind,
-        status=event.status,
-        provider_message_id=event.provider_message_id,
-        request_tag=event.request_tag,
-        facts=events.written(event.facts),
-    )
-
-    def write(tx: Tx) -> tuple[Taken, EventStatus]:
-        known = attempt_of(tx, stored)
-        new = event if known is not None else _within_its_share(tx, event)
-        if new is None or not events.add(tx, new):
-            return Taken.DUPLICATE, event.status
-        if event.status is not EventStatus.UNMATCHED:
-            return Taken.STORED, event.status
-        return Taken.STORED, match(rt, tx, stored, known)
-
-    taken, status = rt.db.transact(write)
+    stored = _patiently(rt, event)
+    known = stored.known if stored is not None else None
     journal.stage(
-        "event.stored" if taken is Taken.STORED else "event.repeated",
+        "event.repeated" if stored is None else "event.stored",
         event_id=event.id,
         sns_message_id=event.sns_message_id,
         kind=event.kind,
-        status=status,
+        status=stored.status if stored is not None else None,
         provider_message_id=event.provider_message_id,
-        attempt_id=event.request_tag,
+        email_id=known.email_id if known is not None else None,
+        attempt_id=known.id if known is not None else event.request_tag,
     )
-    if taken is Taken.STORED:
-        if understood.status is EventStatus.UNPARSEABLE:
-            journal.alarm("event_unparseable", event_id=event.id, why=understood.why)
-        elif understood.notice:
-            journal.stage(
-                "topic.validated", topic_arn=event.topic_arn, means="AWS's own test arrived here"
-            )
-    return taken
+    if stored is None:
+        return Taken.DUPLICATE
+    if understood.status is EventStatus.UNPARSEABLE:
+        journal.alarm("event_unparseable", event_id=event.id, why=understood.why)
+    elif understood.notice:
+        journal.stage(
+            "topic.validated", topic_arn=event.topic_arn, means="AWS's own test arrived here"
+        )
+    return Taken.STORED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """How far a new event was understood, and the call of ours that it is about."""
+
+    status: EventStatus
+    known: Known | None
+
+
+def _patiently(rt: Runtime, event: NewEvent) -> _Stored | None:
+    """Store an event and let it have its effect; None for a twin.
+
+    Where somebody holds its email's row, it is tried again after pauses in which no connection is
+    held, and then refused with nothing written: SNS brings it again.
+    """
+    for pause in PAUSES:
+        try:
+            return rt.db.transact(lambda tx: _write(rt, tx, event))
+        except EmailHeld:
+            time.sleep(pause)
+    return rt.db.transact(lambda tx: _write(rt, tx, event))
+
+
+def _write(rt: Runtime, tx: Tx, event: NewEvent) -> _Stored | None:
+    known = None if event.status is not EventStatus.UNMATCHED else call_of(tx, event)
+    if known is None:
+        fitting = _within_its_share(tx, event)
+        if fitting is None:
+            return None
+        event = fitting
+    elif stands(event, known):
+        event = replace(event, status=EventStatus.MATCHED, attempt_id=known.id)
+    received_at = events.add(tx, event)
+    if received_at is None:
+        return None
+    stored, status = event.stored(received_at), event.status
+    if event.attempt_id is not None:
+        have_effect(rt, tx, stored, event.attempt_id)
+    elif status is EventStatus.UNMATCHED:
+        status = match(rt, tx, stored, known)
+        if known is not None and status is EventStatus.UNMATCHED:
+            # What it says of a known email must stand when we say that we have it.
+            raise EmailHeld("somebody holds the row of the email that the event is about")
+    return _Stored(status=status, known=known)
 
 
 def _within_its_share(tx: Tx, event: NewEvent) -> NewEvent | None:
@@ -163,51 +208,3 @@ def _within_its_share(tx: Tx, event: NewEvent) -> NewEvent | None:
     if share.dropped == 1:
         journal.alarm_once(tx, "event_payloads_dropped", pool=pool, topic_arn=event.topic_arn)
     return replace(event, payload=None)
-
-
-def _offer(rt: Runtime, offer: SubscriptionOffer) -> Taken:
-    stored = Offer(id=rt.new_id(), topic_arn=offer.topic_arn, token=offer.token)
-    with rt.db.transaction() as tx:
-        new = subscriptions.add_offer(
-            tx,
-            offer_id=stored.id,
-            topic_arn=offer.topic_arn,
-            sns_message_id=offer.sns_message_id,
-            token=offer.token,
-        )
-    journal.stage("subscription.offered", topic_arn=offer.topic_arn, new=new)
-    if new and rt.settings.sns_auto_confirm:
-        confirm(rt, stored)
-    return Taken.OFFER
-
-
-def confirm(rt: Runtime, offer: Offer) -> bool:
-    """Confirm one stored offer at SNS, and record how it went; the sweep tries again where it failed.
-
-    The URL in the request's body plays no part: the API is called with the token, and asked to take
-    unsubscribe requests from the account's owner only.
-    """
-    try:
-        subscription_arn = rt.confirm_subscription(offer.topic_arn, offer.token)
-    except Unavailable as fault:
-        journal.alarm("subscription_not_confirmed", topic_arn=offer.topic_arn, why=str(fault))
-        with rt.db.transaction() as tx:
-            subscriptions.not_confirmed(tx, offer.id, str(fault)[:200])
-        return False
-    with rt.db.transaction() as tx:
-        subscriptions.confirmed(tx, offer.id, subscription_arn)
-    journal.stage("subscription.confirmed", topic_arn=offer.topic_arn)
-    return True
-
-
-def _unsubscribed(rt: Runtime, notice: UnsubscribeNotice) -> Taken:
-    with rt.db.transaction() as tx:
-        new = subscriptions.add_unsubscribed(
-            tx,
-            notice_id=rt.new_id(),
-            topic_arn=notice.topic_arn,
-            sns_message_id=notice.sns_message_id,
-        )
-    if new:
-        journal.alarm("topic_unsubscribed", topic_arn=notice.topic_arn)
-    return Taken.UNSUBSCRIBED

@@ -15,7 +15,7 @@ from mail_service.ports import DeadLetter, DeadLetters
 from mail_service.runtime import Runtime
 from mail_service.store import events
 from mail_service.workflows import ingest, journal
-from mail_service.workflows.ingest import Taken
+from mail_service.workflows.ingest import EmailHeld, Taken
 
 MOST_HELD = 10_000
 """Letters kept hidden in one pass, because they can't be taken or nothing is to be taken. SQS lets
@@ -89,6 +89,8 @@ def redrive(
                 except EnvelopeRefused as refusal:
                     refused[refusal.cause] += 1
                     faults = 0
+                except EmailHeld:
+                    postponed += 1  # of this letter alone: others may be about other emails
                 except Unavailable:
                     postponed += 1
                     faults += 1

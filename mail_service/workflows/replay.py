@@ -18,8 +18,8 @@ from mail_service.store.database import Tx
 from mail_service.store.events import StoredEvent
 from mail_service.store.rereading import Kept
 from mail_service.workflows import journal
-from mail_service.workflows.match import match, merge_again
-from mail_service.workflows.understand import understand
+from mail_service.workflows.match import have_effect, match
+from mail_service.workflows.understand import named, understand
 
 BATCH = 100
 USUAL = (EventStatus.UNPARSEABLE, EventStatus.UNMATCHED, EventStatus.FOREIGN)
@@ -84,6 +84,7 @@ def _batch(
     until: datetime,
 ) -> list[_Read]:
     kept = rereading.to_read_again(tx, status, after=after, until=until, limit=BATCH)
+    rereading.forget(tx, {one.id: named(rt, one.payload, ()) for one in kept if one.payload})
     return [_Read(place=(one.received_at, one.id), became=_again(rt, tx, one)) for one in kept]
 
 
@@ -96,7 +97,7 @@ def _again(rt: Runtime, tx: Tx, kept: Kept) -> str | None:
     if kept.status is EventStatus.MATCHED:
         if kept.attempt_id is None:
             raise Impossible("a matched event without an attempt")
-        merge_again(rt, tx, event, kept.attempt_id)
+        have_effect(rt, tx, event, kept.attempt_id)
         return "read_otherwise" if read_otherwise else None
     status = event.status
     if status in {EventStatus.UNMATCHED, EventStatus.FOREIGN}:
@@ -127,6 +128,7 @@ def _read(rt: Runtime, kept: Kept) -> tuple[StoredEvent, datetime]:
         provider_message_id=now.provider_message_id,
         request_tag=now.request_tag,
         facts=facts,
+        received_at=kept.received_at,
     )
     return event, now.occurred_at
 
@@ -139,4 +141,5 @@ def _as_stored(kept: Kept) -> StoredEvent:
         provider_message_id=kept.provider_message_id,
         request_tag=kept.request_tag,
         facts=kept.facts,
+        received_at=kept.received_at,
     )

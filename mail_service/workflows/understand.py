@@ -4,6 +4,7 @@ At ingest, and again by ``mail-service events replay``, so that both make the sa
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
@@ -18,6 +19,7 @@ from mail_service.domain.events import (
     Unreadable,
 )
 from mail_service.domain.facts import KnownFact
+from mail_service.domain.reported_address import named_in
 from mail_service.domain.ses_json import read_event
 from mail_service.ports import TAG_HEADER, TAG_NAME
 from mail_service.runtime import Runtime
@@ -68,6 +70,12 @@ def understand(rt: Runtime, text: str, *, at: datetime) -> Understood:
             return replace(_no_event(EventStatus.UNPARSEABLE, at), why=reading.why)
         case _:
             assert_never(reading)
+
+
+def named(rt: Runtime, text: str, facts: Iterable[KnownFact]) -> list[bytes]:
+    """Give the keyed hashes of all mailboxes that a text names, whether it could be read or not."""
+    told = {fact.address_hash for fact in facts if fact.address_hash is not None}
+    return list(told | {keyed_hash(rt.address_key, key) for key in named_in(text)})
 
 
 def storable(text: str) -> str:

@@ -1,11 +1,13 @@
 """What mail servers report is known as the mailbox we wrote to, or as nobody."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mail_service.domain.address import match_key
-from mail_service.domain.reported_address import reported_key
+from mail_service.domain.reported_address import named_in, reported_key
 
 
 @pytest.mark.parametrize(
@@ -84,3 +86,59 @@ def test_any_text_has_a_key_that_is_its_own_or_none(text: str) -> None:
 @given(st.text())
 def test_what_is_a_mailbox_by_itself_is_the_same_one_when_reported(text: str) -> None:
     assert match_key(text) in {None, reported_key(text)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ada.b@example.com",
+        "to Ada.B@Example.COM.",
+        "smtp; 550 5.1.1 <ada.b@example.com>: user unknown",
+        "'ada.b@example.com' is full",
+        '"ada.b"@example.com',
+        "mailto:ada.b@example.com,eve@example.com",
+        "rfc822;ada.b@example.com",
+        "arn:aws:ses:eu-west-1:123456789012:identity/ada.b@example.com",
+        "x-originator=ada.b@example.com",
+        '{"to": ["\\u0022Ada\\u0022 \\u003cada.b\\u0040example.com\\u003e"]}',
+        '{"to": "Eve\\n\\tada.b@example.com\\r"}',
+        '{"to": "\\"Ada \\\\ B\\" <\\"ada.b\\"@example.com>"}',
+        '{"not": "closed ada.b@example.com',
+    ],
+)
+def test_a_mailbox_is_found_wherever_a_text_names_it(text: str) -> None:
+    assert "ada.b@example.com" in named_in(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "@", "ada.b@", "@example.com", "ada.b example.com", "ada.b@@example.com"),
+        *(
+            "x.ada.b@example.com",
+            "ada.b@example.com.au",
+            "ada-b@example.com",
+            "ada.b@x-example.com",
+        ),
+    ],
+)
+def test_another_mailbox_or_none_is_not_taken_for_it(text: str) -> None:
+    assert "ada.b@example.com" not in named_in(text)
+
+
+LOCAL = st.from_regex(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}", fullmatch=True)
+
+
+@given(before=st.text(), local=LOCAL, escaped=st.booleans(), after=st.text())
+def test_every_address_that_we_write_to_is_found_in_the_json_that_names_it(
+    before: str, local: str, escaped: bool, after: str
+) -> None:
+    address = f"{local}@xn--bcher-kva.example"
+    text = json.dumps([before, f"{after}<{address}>"], ensure_ascii=escaped)
+    assert match_key(address) in named_in(text)
+
+
+@given(st.text())
+def test_no_text_is_too_strange_to_be_searched(text: str) -> None:
+    assert all(match_key(key) == key for key in named_in(text))
+    named_in(f"a@{text}")

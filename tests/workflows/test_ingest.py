@@ -13,7 +13,7 @@ from mail_service.domain.outcomes import Refused, Unknown
 from mail_service.domain.suppression import ReleaseRule
 from mail_service.errors import MalformedEnvelope, NotGenuine, Unavailable
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch, ingest, operate, reconcile
+from mail_service.workflows import dispatch, ingest, observe, operate, reconcile
 from mail_service.workflows.ingest import Taken
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -138,6 +138,23 @@ def test_a_bounce_that_waited_for_its_id_is_matched_when_another_event_brings_th
         "bounced",
         2,
     )
+    assert sql.one("SELECT count(*) FROM mail_service.suppressions") == 1
+
+
+def test_the_first_event_that_names_the_message_id_of_an_accepted_call_saves_it(
+    rt: Runtime, sql: Sql
+) -> None:
+    """An event without one proved the call; a bounce that has nothing else still waits for it."""
+    email = sign_up(rt)
+    claim = take_one(rt)
+    call(rt, claim)
+    tag = str(claim.row.attempt_id)
+    bring(rt, ses_event("Send", tag=tag, message_id=None))
+    bring(rt, ses_event("Bounce", message_id="message-1"))
+    assert look(rt, email).recipients[0].status != "bounced"
+    bring(rt, ses_event("Delivery", tag=tag, message_id="message-1"))
+    assert sql.one("SELECT provider_message_id FROM mail_service.send_attempts") == "message-1"
+    assert look(rt, email).recipients[0].status == "bounced"
     assert sql.one("SELECT count(*) FROM mail_service.suppressions") == 1
 
 
@@ -334,6 +351,17 @@ def test_an_acceptance_beats_a_recorded_refusal(rt: Runtime, mailer: ScriptedMai
     assert (seen.email.state, seen.attempts[0].state) == ("submitted", "accepted")
 
 
+@pytest.mark.parametrize("tagged", [True, False])
+def test_an_event_ends_a_doubt_that_was_left_open_although_the_call_is_known_to_be_accepted(
+    rt: Runtime, sql: Sql, tagged: bool
+) -> None:
+    email, tag = submitted(rt)
+    sql("UPDATE mail_service.email_outbox SET state = 'ambiguous', finished_at = NULL")
+    bring(rt, ses_event("Delivery", tag=tag if tagged else None))
+    seen = look(rt, email)
+    assert (seen.email.state, seen.recipients[0].status) == ("submitted", "delivered")
+
+
 def test_events_only_strengthen_a_suppression_and_delivery_lifts_none(
     rt: Runtime, sql: Sql
 ) -> None:
@@ -345,6 +373,28 @@ def test_events_only_strengthen_a_suppression_and_delivery_lifts_none(
             sql.one("SELECT reason::text FROM mail_service.suppressions WHERE released_at IS NULL")
         )
     assert seen == ["bounce", "bounce", "complaint", "complaint", "complaint"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "detail", "learned"),
+    [
+        ("Bounce", {"bounceSubType": "OnAccountSuppressionList"}, 1),
+        ("Bounce", {"bounceSubType": "Suppressed"}, 1),
+        ("Complaint", {"complaintSubType": "OnAccountSuppressionList"}, 1),
+        ("Bounce", {"bounceSubType": "NoEmail"}, 0),
+        ("Complaint", {"complaintFeedbackType": "abuse"}, 0),
+    ],
+)
+@pytest.mark.parametrize("known_here", [False, True])
+def test_what_only_sess_list_knew_is_counted_as_a_difference_between_the_two_lists(
+    rt: Runtime, kind: str, detail: dict[str, Any], learned: int, known_here: bool
+) -> None:
+    _, tag = submitted(rt)
+    if known_here:
+        operate.suppress(rt, address="ada@example.com", note=None, by="test")
+    bring(rt, ses_event(kind, tag=tag, **detail))
+    drift = observe.figures(rt).suppression_drift
+    assert drift.learned_last_day == (0 if known_here else learned)
 
 
 def test_a_release_covers_evidence_dated_before_it(rt: Runtime, sql: Sql) -> None:

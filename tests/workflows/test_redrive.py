@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from mail_service.domain.outcomes import Accepted, Unknown
@@ -16,7 +17,7 @@ from mail_service.errors import Unavailable
 from mail_service.gateways.sqs import SqsDeadLetters
 from mail_service.ports import DeadLetter
 from mail_service.runtime import Runtime
-from mail_service.workflows import ingest, operate, reconcile, redrive
+from mail_service.workflows import dispatch, ingest, operate, reconcile, redrive
 from mail_service.workflows.redrive import Redriven
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -283,6 +284,26 @@ def test_one_letter_whose_certificate_can_not_be_had_holds_nobody_up(
     end = redrive.redrive(replace(rt, read_envelope=flaky), queue.letters)
     assert (end.taken, end.postponed, end.complete) == ({"stored": 6}, 1, True)
     assert queue.counted() == (1, 0)
+
+
+def test_letters_about_emails_whose_rows_are_held_stay_and_hold_nobody_up(
+    rt: Runtime, sql: Sql, queue: Queue
+) -> None:
+    held = [write_email(rt, f"order-{n}", to=(f"{n}@example.com",)) for n in range(4)]
+    claims = dispatch.take(rt, len(held))
+    queue.put(
+        *(
+            letter(n, "Send", tag=str(claim.row.attempt_id), message_id=f"m-{n}")
+            for n, claim in enumerate(claims, 1)
+        ),
+        letter(9, message_id="of-another-application"),
+    )
+    with psycopg.connect(sql.url) as other:
+        other.execute("SELECT FROM mail_service.email_outbox FOR UPDATE")
+        end = redrive.redrive(rt, queue.letters)
+    assert (end.taken, end.postponed, end.complete) == ({"stored": 1}, 4, True)
+    assert queue.counted() == (4, 0)
+    assert redrive.redrive(rt, queue.letters).taken == {"stored": 4}
 
 
 class Interrupted:

@@ -146,6 +146,42 @@ def test_a_replayed_old_bounce_does_not_undo_a_later_release(rt: Runtime, sql: S
     assert sql.one("SELECT count(*) FROM mail_service.suppressions WHERE released_at IS NULL") == 0
 
 
+@pytest.mark.parametrize("status", ["matched", "unmatched", "unparseable", "foreign"])
+@pytest.mark.parametrize("kind", ["Bounce", "Complaint"])
+def test_an_event_that_its_provider_dated_in_the_future_is_as_old_as_its_arrival(
+    rt: Runtime, sql: Sql, status: str, kind: str
+) -> None:
+    """Whenever it is looked at again, a release after its arrival covers it, and none before."""
+    email, tag = one_submitted(rt)
+    bring(rt, ses_event(kind, tag=tag, at="2999-01-01T00:00:00.000Z"))
+    (row,) = sql("SELECT id, released_at FROM mail_service.suppressions")
+    assert row["released_at"] is None
+    operate.release(
+        rt,
+        row["id"],
+        rule=ReleaseRule.CONSENT_RENEWED,
+        reason="asked for it",
+        confirmed=True,
+        by="test",
+    )
+    sql("UPDATE mail_service.email_recipients SET bounced_at = NULL, complained_at = NULL")
+    if status != "matched":
+        sql(
+            "UPDATE mail_service.ses_events"
+            " SET status = %s::mail_service.event_status, attempt_id = NULL",
+            status,
+        )
+    if status == "unmatched":
+        reconcile.sweep(rt)
+    else:
+        replay(rt, [EventStatus(status)])
+    facts = look(rt, email).recipients[0]
+    assert (facts.bounced_at or facts.complained_at) is not None, "it was looked at again"
+    assert sql.one("SELECT count(*) FROM mail_service.suppressions WHERE released_at IS NULL") == 0
+    bring(rt, ses_event(kind, tag=tag, at="2999-01-01T00:00:00.000Z"))
+    assert sql.one("SELECT count(*) FROM mail_service.suppressions WHERE released_at IS NULL") == 1
+
+
 def test_every_event_is_read_once_over_several_batches_and_the_caller_is_told(
     rt: Runtime, sql: Sql
 ) -> None:
