@@ -18,7 +18,7 @@ from mail_service import wiring
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
-from mail_service.store import schema
+from mail_service.store import migrating
 from mail_service.store.database import Database
 from tests.fakes import ScriptedMailer, counting_ids
 
@@ -70,7 +70,7 @@ def template(postgres: EmbeddedPostgres) -> str:
     """A migrated database with a movable clock, to be cloned."""
     postgres.create_database("template_for_tests")
     url = postgres.url("template_for_tests")
-    schema.migrate(url)
+    migrating.migrate(url)
     brokers.install_schema(url)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_MOVABLE_CLOCK)

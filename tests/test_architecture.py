@@ -10,7 +10,7 @@ import pytest
 from mail_service.domain import events, outcomes, states, suppression
 from mail_service.domain.states import TRANSITIONS, EmailState
 from mail_service.settings import Settings
-from mail_service.store.database import ENUMS
+from mail_service.store.session import ENUMS
 from tests.conftest import Sql
 
 ROOT = Path(__file__).parents[1]

@@ -8,6 +8,7 @@ from mail_service.cli import session, shapes
 from mail_service.cli.session import AsJson
 from mail_service.cli.shapes import duration
 from mail_service.domain.events import EXPECTED_WITHIN_SECONDS
+from mail_service.store.event_stats import BOUNCE_REVIEW, COMPLAINT_REVIEW
 from mail_service.store.stats import Counted
 from mail_service.store.suppression_syncs import Drift
 from mail_service.workflows import observe
@@ -43,6 +44,9 @@ def _lines(figures: Figures) -> Iterator[tuple[str, str]]:
     if events.unconfirmed:
         ages = events.unconfirmed_by_age.items()
         yield "  by age", ", ".join(f"{count} {age}" for age, count in ages if count)
+    judged = figures.reputation
+    yield "bounced for good", _rate(judged.bounce_rate, judged.recipients, BOUNCE_REVIEW)
+    yield "complained", _rate(judged.complaint_rate, judged.recipients, COMPLAINT_REVIEW)
     silent = figures.events_silent_seconds
     if silent is not None and silent >= EXPECTED_WITHIN_SECONDS:
         yield "no event of any kind for", f"{duration(silent)}: is the subscription there?"
@@ -97,6 +101,14 @@ def _family(family: Sequence[Counted]) -> str:
     total = sum(one.count for one in family)
     parts = ", ".join(f"{one.label} {one.count}" for one in family)
     return f"{total} ({parts})" if parts else "0"
+
+
+def _rate(rate: float | None, of: int, review: float) -> str:
+    return (
+        "none"
+        if rate is None
+        else f"{100 * rate:.2f} % of {of} (AWS reviews from {100 * review:g} %)"
+    )
 
 
 def _delay(median: float | None, longest: float | None) -> str:

@@ -15,6 +15,7 @@ from mail_service.errors import Conflict, InvalidFields, NotFound
 from mail_service.runtime import Runtime
 from mail_service.store.suppression_syncs import Drift, Sync
 from mail_service.workflows import observe, operate, suppression_changes, suppression_sync
+from mail_service.workflows.suppression_changes import FAILURES_IN_A_ROW, FAILURES_WHEN_ASKED
 
 app = typer.Typer(help="Suppressions: addresses that get no mail, and why.", no_args_is_help=True)
 app.command("import")(suppression_files.import_)
@@ -124,10 +125,11 @@ def sync(
             done = suppression_sync.read(
                 rt, running, pause=time.sleep, tell=lambda so_far: tell(so_far.listed, 0)
             )
-        problem = done.error or _tell_ses(rt)
+        not_told = _tell_ses(rt, patient=done.error is None)
+        problem = done.error or not_told
         drift = suppression_sync.drift(rt)
         if problem is None and drift.failing:
-            # Not asked again now: what failed a moment ago is given a while.
+            # A worker is at it now.
             problem = f"{drift.failing} wait to be tried again after: {drift.last_error}"
     if as_json:
         shown = {"sync": shapes.plain(done), "drift": shapes.plain(drift), "problem": problem}
@@ -149,7 +151,10 @@ def _begin(rt: Runtime, full: bool) -> Sync:
     return suppression_sync.begin(rt, full=full, by=session.actor())
 
 
-def _tell_ses(rt: Runtime) -> str | None:
+def _tell_ses(rt: Runtime, *, patient: bool) -> str | None:
+    """Tell SES all that it is still to be told, also what failed a moment ago: a person asked."""
+    failures = FAILURES_WHEN_ASKED if patient else FAILURES_IN_A_ROW
+    suppression_changes.hurry(rt)
     total = suppression_changes.waiting(rt)
     done = 0
 
@@ -159,7 +164,12 @@ def _tell_ses(rt: Runtime) -> str | None:
         tell(done, total)
 
     with progress.shown("changes told to SES") as tell:
-        return suppression_changes.carry_out(rt, pause=time.sleep, tell=one_more)
+        return suppression_changes.carry_out(
+            rt,
+            pause=time.sleep,
+            give_up_after=failures,
+            tell=one_more,
+        )
 
 
 def _print_sync(done: Sync, drift: Drift) -> None:

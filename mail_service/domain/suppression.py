@@ -1,7 +1,7 @@
 """Who may not be written to, why, and by which rule a suppression may be lifted."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from mail_service.domain.events import FactKind
@@ -36,13 +36,24 @@ class SesListState(StrEnum):
     KEPT = "kept"  # released, and suppressed again before its entry was deleted
 
 
+UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time of an entry of SES's list that has none, or an impossible one. It is older than any release,
+so that it suppresses whom no person has released, and a person can lift it for good."""
+
+_AHEAD = timedelta(days=1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One entry of SES's list. ``at`` is when SES last changed it."""
+    """One entry of SES's list. ``at`` is when SES last changed it, as it says; UNDATED for no time."""
 
     address: str = field(repr=False)
     reason: SuppressionReason
     at: datetime
+
+    def dated(self, now: datetime) -> datetime:
+        """Give when it was changed, as far as that can be: nothing is dated days ahead."""
+        return UNDATED if self.at > now + _AHEAD else max(self.at, UNDATED)
 
 
 def reason_in(fact: KnownFact) -> SuppressionReason | None:

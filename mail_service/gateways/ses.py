@@ -10,12 +10,15 @@ limit would need botocore's private parts, and a fresh handshake for each mail c
 """
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from boto3.session import Session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, SSLError
+from botocore.session import get_session
+from botocore.utils import parse_timestamp
 
 from mail_service.domain.answers import SEND_OPERATION, Answer, classify
 from mail_service.domain.outcomes import Outcome, Refused
@@ -58,12 +61,23 @@ def ses_client(
     )
     try:
         # A session of its own: the module-level one is shared and not thread-safe.
-        session = Session(region_name=region)
+        core = get_session()
+        parsers = core.get_component("response_parser_factory")
+        parsers.set_parser_defaults(timestamp_parser=_time)
+        session = Session(region_name=region, botocore_session=core)
         # The stubs of the services we do not use are not installed: one overload of 400 is known.
         return session.client("sesv2", endpoint_url=endpoint_url, config=config)  # pyright: ignore[reportUnknownMemberType]
     except (BotoCoreError, ValueError) as problem:
         what = f"boto3 can't use these settings: {type(problem).__name__}"
         raise SettingsError({"AWS_*": what}) from problem
+
+
+def _time(told: str) -> datetime | None:
+    """Read a time; None for an impossible one, or a single entry would make a whole page unreadable."""
+    try:
+        return parse_timestamp(told)
+    except Exception:
+        return None
 
 
 class SesMailer:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from botocore.exceptions import ClientError
 
-from mail_service.domain.suppression import Listed, SuppressionReason
+from mail_service.domain.suppression import UNDATED, Listed, SuppressionReason
 from mail_service.errors import SettingsError, Throttled, Unavailable
 from mail_service.ports import ListPage
 
@@ -142,7 +142,7 @@ def _summaries(answer: Mapping[str, object]) -> list[object]:
 
 
 def _listed(entry: object) -> Listed | None:
-    """Read an entry; None where address or time are missing.
+    """Read an entry; None where it names no address.
 
     A reason that we don't know counts as a bounce: whatever it is, SES does not deliver.
     """
@@ -150,8 +150,10 @@ def _listed(entry: object) -> Listed | None:
         return None
     known = cast("Mapping[str, object]", entry)
     address, at = known.get("EmailAddress"), known.get("LastUpdateTime")
-    if not isinstance(address, str) or not isinstance(at, datetime) or at.tzinfo is None:
+    if not isinstance(address, str):
         return None
     complaint = known.get("Reason") == "COMPLAINT"
     reason = SuppressionReason.COMPLAINT if complaint else SuppressionReason.BOUNCE
+    if not isinstance(at, datetime) or at.tzinfo is None:
+        at = UNDATED
     return Listed(address=address, reason=reason, at=at)

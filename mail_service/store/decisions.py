@@ -1,6 +1,7 @@
 """Decisions about doubt: one row each, who and why, and which epoch it opened."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from mail_service.store.database import Tx
@@ -27,6 +28,7 @@ class Doubt:
     started_ago: float | None
     call_ended: bool
     content_there: bool
+    not_after: datetime | None
     past_not_after: bool
     past_maximum_age: bool
     unfinished_calls: int
@@ -64,6 +66,7 @@ def doubt(tx: Tx, email_id: UUID, *, max_age_seconds: float) -> Doubt | None:
                a.id IS NULL OR a.finished_at IS NOT NULL AS call_ended,
                EXISTS (SELECT FROM mail_service.email_payloads p WHERE p.email_id = o.id)
                    AS content_there,
+               o.not_after,
                COALESCE(o.not_after <= mail_service.clock(), false) AS past_not_after,
                o.due_at + make_interval(secs => %(max_age)s) <= mail_service.clock()
                    AS past_maximum_age,

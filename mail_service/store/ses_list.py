@@ -7,7 +7,6 @@ died is taken again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
@@ -33,6 +32,12 @@ _ENTRIES: LiteralString = """
     unnest(%(hashes)s::bytea[], %(ids)s::uuid[], %(addresses)s::text[],
            %(reasons)s::mail_service.suppression_reason[], %(times)s::timestamptz[])
         AS e(hash, id, address, reason, at)
+"""
+
+# The spelling on SES's list, unless its owner asked to be forgotten.
+_ADDRESS: LiteralString = """
+    CASE WHEN EXISTS (SELECT FROM mail_service.erased_addresses f WHERE f.address_hash = e.hash)
+         THEN NULL ELSE e.address END
 """
 
 SOURCE = "ses-list"
@@ -92,7 +97,7 @@ def take_in(tx: Tx, entries: Mapping[bytes, tuple[UUID, Listed]]) -> Effect:
         "ids": [entries[one][0] for one in hashes],
         "addresses": [entry.address for entry in listed],
         "reasons": [entry.reason.value for entry in listed],
-        "times": [entry.at for entry in listed],
+        "times": [entry.dated(tx.now) for entry in listed],
         "source": SOURCE,
     }
     touched = tx.all(
@@ -100,7 +105,7 @@ def take_in(tx: Tx, entries: Mapping[bytes, tuple[UUID, Listed]]) -> Effect:
         f"""
         INSERT INTO mail_service.suppressions AS s
             (id, address_hash, address, reason, source, returns, ses_state)
-        SELECT e.id, e.hash, e.address, e.reason, %(source)s,
+        SELECT e.id, e.hash, {_ADDRESS}, e.reason, %(source)s,
                (SELECT count(*) FROM mail_service.suppressions p
                 WHERE p.address_hash = e.hash AND p.released_at IS NOT NULL), 'listed'
         FROM {_ENTRIES} WHERE NOT {_COVERED}
@@ -113,13 +118,13 @@ def take_in(tx: Tx, entries: Mapping[bytes, tuple[UUID, Listed]]) -> Effect:
         """,
         params,
     )
-    mine = {entries[one][0]: entries[one][1].at for one in hashes}
+    mine = {entries[one][0]: entries[one][1].dated(tx.now) for one in hashes}
     added = {row.id: mine[row.id] for row in touched if row.id in mine}
     withdrawn = suppressions.withdraw(tx, added)
     tx.run(
         f"""
         UPDATE mail_service.suppressions s
-        SET ses_state = 'listed', ses_address = NULLIF(e.address, s.address), ses_tries = 0,
+        SET ses_state = 'listed', ses_address = NULLIF({_ADDRESS}, s.address), ses_tries = 0,
             ses_error = NULL, ses_seen_at = mail_service.clock(), ses_checked_at = mail_service.clock()
         FROM {_ENTRIES} WHERE s.address_hash = e.hash AND s.released_at IS NULL
         """,
@@ -151,12 +156,14 @@ def next_change(tx: Tx) -> Change | None:
     """Take the most pressing change for as long as its calls may need: deletes go before puts.
 
     Left out: mailboxes of which another change is under way, and those whose address was erased and
-    which no sync has seen listed.
+    which no sync has seen listed. What went wrong before is forgotten: ``ses_error`` is of the last try
+    that ended, so one that is set says that nobody is at it (:func:`hurry`).
     """
     return tx.one(
         Change,
         f"""
-        UPDATE mail_service.suppressions s SET ses_next_at = mail_service.clock() + {_TAKEN}
+        UPDATE mail_service.suppressions s
+        SET ses_next_at = mail_service.clock() + {_TAKEN}, ses_error = NULL
         WHERE s.id = (
             SELECT c.id FROM mail_service.suppressions c
             WHERE c.ses_state IN ('pending_put', 'pending_delete')
@@ -191,12 +198,12 @@ def begin_put(tx: Tx, suppression_id: UUID) -> bool:
     )
 
 
-def is_covered(tx: Tx, address_hash: bytes, at: datetime) -> bool:
-    """Say whether a release covers an entry that SES dates so."""
+def is_covered(tx: Tx, address_hash: bytes, found: Listed) -> bool:
+    """Say whether a release covers an entry of SES's list."""
     return tx.value(
         bool,
         f"SELECT {_COVERED} FROM (SELECT %s::bytea AS hash, %s::timestamptz AS at) e",
-        (address_hash, at),
+        (address_hash, found.dated(tx.now)),
     )
 
 
@@ -232,6 +239,17 @@ def failed(tx: Tx, change: Change, *, error: str, again_in_seconds: float) -> No
             "error": error,
             "seconds": again_in_seconds,
         },
+    )
+
+
+def hurry(tx: Tx) -> int:
+    """Let changes that failed be tried again at once; gives how many. Those under way are left alone."""
+    return tx.run(
+        """
+        UPDATE mail_service.suppressions SET ses_next_at = mail_service.clock()
+        WHERE ses_state IN ('pending_put', 'pending_delete') AND ses_error IS NOT NULL
+          AND ses_next_at > mail_service.clock()
+        """
     )
 
 

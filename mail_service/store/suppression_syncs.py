@@ -6,7 +6,7 @@ from typing import Literal, cast
 from uuid import UUID
 
 from mail_service.store.database import Tx
-from mail_service.store.ses_list import Effect
+from mail_service.store.ses_list import SOURCE, Effect
 
 ALIVE_SECONDS = 300.0
 """How long a sync may take over one page, waits for a busy SES included, before it counts as lost."""
@@ -160,19 +160,27 @@ def mark_absent(tx: Tx, started_at: datetime) -> int:
 
 
 def due(tx: Tx, *, recent_seconds: float, full_seconds: float) -> Literal["full", "recent"] | None:
-    """Say which sync is due by the age of the last ones that came to their end; None for neither."""
+    """Say which sync is due by the age of the last ones that came to their end; None for neither.
+
+    All of the list also where an event told of an entry that no sync has seen: it may have been there for
+    long, and only the list tells its reason.
+    """
     return cast(
         "Literal['full', 'recent'] | None",
         tx.maybe(
             str,
             """
             SELECT CASE WHEN COALESCE(bool_and(scope <> 'full' OR age >= %(full)s), true) THEN 'full'
-                        WHEN bool_and(age >= %(recent)s) THEN 'recent' END
+                        WHEN NOT bool_and(age >= %(recent)s) THEN NULL
+                        WHEN EXISTS (SELECT FROM mail_service.suppressions
+                                     WHERE source = %(source)s AND ses_state = 'unknown'
+                                       AND released_at IS NULL) THEN 'full'
+                        ELSE 'recent' END
             FROM (SELECT scope, extract(epoch FROM mail_service.clock() - finished_at) AS age
                   FROM mail_service.suppression_syncs
                   WHERE finished_at IS NOT NULL AND error IS NULL) ended
             """,
-            {"full": full_seconds, "recent": recent_seconds},
+            {"full": full_seconds, "recent": recent_seconds, "source": SOURCE},
         ),
     )
 

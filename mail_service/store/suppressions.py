@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import LiteralString
 from uuid import UUID
 
 from mail_service.domain.suppression import ReleaseRule, SesListState, SuppressionReason
@@ -33,6 +34,15 @@ _COLUMNS = """id, address, reason, source, note, returns, created_at, released_a
               release_rule, release_reason, ses_state, ses_checked_at, ses_error"""
 
 
+# Up to when a release covers evidence. What SES's own list stops until the entry is deleted there says
+# nothing new: the release has only not reached SES.
+_COVERS_UNTIL: LiteralString = """
+    GREATEST(p.released_at, CASE WHEN %(by_their_list)s THEN
+        CASE p.ses_state WHEN 'pending_delete' THEN 'infinity'::timestamptz
+                         WHEN 'deleted' THEN p.ses_checked_at END END)
+"""
+
+
 def suppress(
     tx: Tx,
     *,
@@ -44,26 +54,31 @@ def suppress(
     note: str | None = None,
     evidence_at: datetime | None = None,
     put_at_ses: bool = False,
+    by_their_list: bool = False,
 ) -> UUID | None:
     """Add a suppression or strengthen the standing one; gives its id.
 
-    None when a release covers the evidence: a person lifted the suppression after it was dated.
-    ``evidence_at`` None means now. A new one is put on SES's list as well if asked. (Once hashes can
-    be erased, this is where an erased one is stored without its address.)
+    None when a release covers the evidence: a person lifted the suppression after it was dated. Of what
+    merely says that SES's own list stopped a mail (``by_their_list``) a release covers all until its entry
+    there is deleted. ``evidence_at`` None means now. A new one is put on SES's list as well if asked. Of a
+    mailbox whose owner asked to be forgotten it is stored without the address, and can't be put there.
     """
     standing = tx.maybe(
         UUID,
-        """
+        f"""
         INSERT INTO mail_service.suppressions AS s
             (id, address_hash, address, reason, source, note, returns, ses_state)
-        SELECT %(id)s, %(hash)s, %(address)s, %(reason)s, %(source)s, %(note)s,
+        SELECT %(id)s, %(hash)s, CASE WHEN NOT forgotten.it THEN %(address)s END, %(reason)s,
+               %(source)s, %(note)s,
                (SELECT count(*) FROM mail_service.suppressions p
                 WHERE p.address_hash = %(hash)s AND p.released_at IS NOT NULL),
-               %(ses_state)s
+               CASE WHEN forgotten.it THEN 'unknown' ELSE %(ses_state)s END
+        FROM (SELECT EXISTS (SELECT FROM mail_service.erased_addresses
+                             WHERE address_hash = %(hash)s) AS it) forgotten
         WHERE NOT EXISTS (
             SELECT FROM mail_service.suppressions p
             WHERE p.address_hash = %(hash)s
-              AND p.released_at >= COALESCE(%(evidence_at)s, 'infinity'::timestamptz))
+              AND {_COVERS_UNTIL} >= COALESCE(%(evidence_at)s, 'infinity'::timestamptz))
         ON CONFLICT (address_hash) WHERE released_at IS NULL
         DO UPDATE SET reason = GREATEST(s.reason, EXCLUDED.reason)
         RETURNING s.id
@@ -76,29 +91,31 @@ def suppress(
             "source": source,
             "note": note,
             "evidence_at": evidence_at,
+            "by_their_list": by_their_list,
             "ses_state": SesListState.PENDING_PUT if put_at_ses else SesListState.UNKNOWN,
         },
     )
-    if standing == new_id and evidence_at is not None and withdraw(tx, {new_id: evidence_at}):
-        return None
+    if standing == new_id and evidence_at is not None:
+        covered = withdraw(tx, {new_id: evidence_at}, by_their_list=by_their_list)
+        return None if covered else standing
     return standing
 
 
-def withdraw(tx: Tx, added: Mapping[UUID, datetime]) -> int:
+def withdraw(tx: Tx, added: Mapping[UUID, datetime], *, by_their_list: bool = False) -> int:
     """Take back what this transaction added although a release covers its evidence; gives how many.
 
     Adding waits at the unique index for a release under way, and then goes on with what it saw before
     that release. Once it has added, every earlier release is committed, and this statement sees it.
     """
     return tx.run(
-        """
+        f"""
         DELETE FROM mail_service.suppressions s
         USING unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS e(id, at)
         WHERE s.id = e.id AND EXISTS (
             SELECT FROM mail_service.suppressions p
-            WHERE p.address_hash = s.address_hash AND p.released_at >= e.at)
+            WHERE p.address_hash = s.address_hash AND {_COVERS_UNTIL} >= e.at)
         """,
-        {"ids": list(added), "times": list(added.values())},
+        {"ids": list(added), "times": list(added.values()), "by_their_list": by_their_list},
     )
 
 

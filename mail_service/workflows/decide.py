@@ -26,7 +26,8 @@ def resolve(
     """Take an email out of doubt by a person's decision.
 
     Raises NotFound, InvalidFields, or Conflict: when it is no longer in doubt, when ``attempt_id`` is
-    not the newest attempt (the page was old), or, for a resend, while the old call may still run.
+    not the newest attempt (the page was old), or, for a resend, while the old call may still run, once
+    its content was erased or its ``not_after`` has passed.
     """
     check_reason(reason)
 
@@ -39,6 +40,12 @@ def resolve(
             _refuse_while_the_call_may_run(rt, doubt)
             if not doubt.content_there:
                 raise Conflict("the content of this email is erased")
+            if doubt.past_not_after:
+                # It would be answered 200, and fail at its next claim.
+                raise Conflict(
+                    f"its not_after, {doubt.not_after:%Y-%m-%dT%H:%M:%SZ}, has passed, so it would not go "
+                    "out: abandon it, and requeue it with a new not_after if it is still wanted"
+                )
         if decision is Decision.ACCEPTED:
             attempts.settle_by_operator(tx, attempt_id)
         return _write(rt, tx, email, decide(decision), decision.value, reason, attempt_id, by)
@@ -94,7 +101,7 @@ def requeue(
     return rt.db.transact(work)
 
 
-def cancel(rt: Runtime, email_id: UUID, *, by: str) -> EmailView:
+def cancel(rt: Runtime, email_id: UUID, *, by: str, why: str = "asked by the caller") -> EmailView:
     """Cancel an email that is still pending. Raises NotFound, or Conflict in any other state."""
 
     def work(tx: Tx) -> EmailView:
@@ -102,7 +109,7 @@ def cancel(rt: Runtime, email_id: UUID, *, by: str) -> EmailView:
         if email.state is not EmailState.PENDING:
             raise Conflict(f"this email is {email.state}, not pending")
         move = Move(to=EmailState.CANCELLED, reason="cancelled_by_caller")
-        return _write(rt, tx, email, move, "cancel", "asked by the caller", None, by)
+        return _write(rt, tx, email, move, "cancel", why, None, by)
 
     return rt.db.transact(work)
 

@@ -24,16 +24,16 @@ from mail_service.store import (
     subscriptions,
     suppression_syncs,
     suppressions,
+    sweeping,
     views,
 )
 from mail_service.store.accounts import Account
-from mail_service.store.event_stats import Events
+from mail_service.store.event_stats import Events, Reputation
 from mail_service.store.holds import Hold
 from mail_service.store.stats import Calls, Counted, Delay, Queue
 from mail_service.store.subscriptions import Subscription
 from mail_service.store.suppression_syncs import Drift
 from mail_service.store.views import EmailView, Filter
-from mail_service.workflows.reconcile import SWEEP
 
 Item = TypeVar("Item")
 
@@ -57,6 +57,7 @@ class Figures:
     suppressions: Sequence[Counted]
     suppression_drift: Drift
     events: Events
+    reputation: Reputation
     events_silent_seconds: float | None
     events_last_hour: Sequence[Counted]
     event_payloads_dropped_last_day: Sequence[Counted]
@@ -171,6 +172,7 @@ def figures(rt: Runtime) -> Figures:
             suppressions=stats.active_suppressions(tx),
             suppression_drift=suppression_syncs.drift(tx),
             events=event_stats.events(tx),
+            reputation=event_stats.reputation(tx),
             events_silent_seconds=events.silent_seconds(tx),
             events_last_hour=event_stats.by_kind(tx),
             event_payloads_dropped_last_day=event_stats.dropped_payloads(tx),
@@ -179,7 +181,7 @@ def figures(rt: Runtime) -> Figures:
             delays_last_hour=stats.delays(tx),
             webhook_rejections_last_day=stats.rejections(tx),
             broker_queue=stats.broker_queue(tx),
-            last_sweep_seconds=housekeeping.seconds_since(tx, SWEEP),
+            last_sweep_seconds=housekeeping.seconds_since(tx, sweeping.SWEEP),
             holds=stats.open_holds(tx),
             retries_last_hour=stats.retries(tx),
         )
@@ -191,7 +193,7 @@ def readiness(rt: Runtime) -> Readiness:
         return Readiness(
             schema_version=schema.version(tx),
             schema_needed=schema.newest(),
-            last_sweep_seconds=housekeeping.seconds_since(tx, SWEEP),
+            last_sweep_seconds=housekeeping.seconds_since(tx, sweeping.SWEEP),
             events_silent_seconds=events.silent_seconds(tx),
         )
 

@@ -19,15 +19,22 @@ from mail_service.workflows.suppression_calls import Pause, ask
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 60.0, 3600.0
 FAILURES_IN_A_ROW = 2
 """After so many, what is wrong is not the address: the rest would fail as well."""
+FAILURES_WHEN_ASKED = 20
+"""The same where a person asked for all of it: a few addresses that SES does not take hide nothing."""
 
 
 def carry_out(
-    rt: Runtime, *, pause: Pause, at_most: int = 1_000_000, tell: Callable[[], None] = lambda: None
+    rt: Runtime,
+    *,
+    pause: Pause,
+    at_most: int = 1_000_000,
+    give_up_after: int = FAILURES_IN_A_ROW,
+    tell: Callable[[], None] = lambda: None,
 ) -> str | None:
     """Tell SES's list what was decided; gives None when all went well, else what went wrong last.
 
     ``tell`` hears of each change that is done or has failed. A change that failed is tried again after
-    a while; after two in a row the others wait as well.
+    a while; after ``give_up_after`` in a row the others wait as well.
     """
     problem: str | None = None
     failures = 0
@@ -53,11 +60,17 @@ def carry_out(
                 ses_list.done(tx, change, outcome)
             journal.stage("suppression.at_ses", suppression_id=change.id, state=outcome)
         tell()
-        if failures == FAILURES_IN_A_ROW:
+        if failures == give_up_after:
             break
     if problem is not None:
         journal.alarm("suppression_list_not_told", why=problem)
     return problem
+
+
+def hurry(rt: Runtime) -> int:
+    """Let what failed before, and waits to be tried again, be tried now; gives how many there are."""
+    with rt.db.transaction() as tx:
+        return ses_list.hurry(tx)
 
 
 def waiting(rt: Runtime) -> int:
@@ -76,7 +89,7 @@ def _carry_out(rt: Runtime, change: Change, pause: Pause) -> SesListState:
     if found is None:
         return SesListState.DELETED
     with rt.db.transaction() as tx:
-        covered = ses_list.is_covered(tx, change.address_hash, found.at)
+        covered = ses_list.is_covered(tx, change.address_hash, found)
     if not covered:
         # SES has learned something since the release, which no person has lifted.
         _take_in(rt, change, found)

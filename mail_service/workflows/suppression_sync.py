@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mail_service.domain.address import AddressInvalid, keyed_hash
-from mail_service.domain.suppression import Listed
+from mail_service.domain.suppression import UNDATED, Listed
 from mail_service.errors import Conflict, Unavailable
 from mail_service.ports import ListPage
 from mail_service.runtime import Runtime
@@ -47,7 +47,7 @@ def read(
     ``tell`` hears of each page.
     """
     try:
-        _read_all(rt, running, pause, tell)
+        undated = _read_all(rt, running, pause, tell)
     except Unavailable as fault:
         ended = _end(rt, running, str(fault))
         journal.alarm("suppression_sync_failed", why=ended.error)
@@ -55,6 +55,8 @@ def read(
     except BaseException:
         _end(rt, running, "it was stopped")
         raise
+    if undated:
+        journal.alarm("suppression_entries_undated", count=undated)
     return _end(rt, running, None)
 
 
@@ -81,20 +83,24 @@ def drift(rt: Runtime) -> Drift:
         return suppression_syncs.drift(tx)
 
 
-def _read_all(rt: Runtime, running: Sync, pause: Pause, tell: Callable[[Sync], None]) -> None:
+def _read_all(rt: Runtime, running: Sync, pause: Pause, tell: Callable[[Sync], None]) -> int:
+    """Take in every page; gives how many entries bore no possible time."""
     place: str | None = None
+    undated = 0
     while True:
         page = ask(rt, pause, partial(rt.ses_list.page, place, running.since))
-        tell(rt.db.transact(partial(_take_in, rt, running, page)))
+        so_far, odd = rt.db.transact(partial(_take_in, rt, running, page))
+        undated += odd
+        tell(so_far)
         if page.next is None:
-            return
+            return undated
         if page.next == place:
             raise Unavailable("SES gave the same page of its list twice")
         place = page.next
 
 
-def _take_in(rt: Runtime, running: Sync, page: ListPage, tx: Tx) -> Sync:
-    """Take a page in and count it, in one transaction."""
+def _take_in(rt: Runtime, running: Sync, page: ListPage, tx: Tx) -> tuple[Sync, int]:
+    """Take a page in and count it, in one transaction; gives how many entries bore no possible time."""
     unreadable = page.unreadable
     # SES may list several spellings of one mailbox; they are taken in one after the other.
     rounds: list[dict[bytes, Listed]] = [{}]
@@ -122,7 +128,7 @@ def _take_in(rt: Runtime, running: Sync, page: ListPage, tx: Tx) -> Sync:
     )
     if counted is None:
         raise Unavailable("it took so long that it was given up")
-    return counted
+    return counted, sum(entry.dated(tx.now) == UNDATED for entry in page.entries)
 
 
 def _end(rt: Runtime, running: Sync, error: str | None) -> Sync:

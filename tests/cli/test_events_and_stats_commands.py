@@ -1,5 +1,7 @@
 """``mail-service events`` and ``stats``: what SES said, and every kind of trouble by itself."""
 
+import pytest
+
 from mail_service.domain.outcomes import Unknown
 from mail_service.runtime import Runtime
 from mail_service.workflows import reconcile
@@ -44,6 +46,39 @@ def test_stats_tell_each_kind_of_trouble_apart(
     )
     for name in names:
         assert any(line.startswith(name) for line in lines), name
+
+
+def test_rates_of_bounces_and_complaints_are_those_that_aws_looks_at(cli: Cli, rt: Runtime) -> None:
+    assert cli("stats", "--json").json["reputation"]["bounce_rate"] is None
+    told = {
+        "hard": ("Bounce", {}),
+        "soft": ("Bounce", {"bounceType": "Transient"}),
+        "listed": ("Bounce", {"bounceSubType": "OnAccountSuppressionList"}),
+        "angry": ("Complaint", {"complaintFeedbackType": "abuse"}),
+        "unsaid": ("Complaint", {}),
+        "glad": ("Complaint", {"complaintFeedbackType": "not-spam"}),
+        "forged": ("Complaint", {"complaintFeedbackType": "auth-failure"}),
+        "fine": ("Delivery", {}),
+    }
+    for name, (kind, detail) in told.items():
+        to = (
+            (f"{name}@example.com", "other@example.com")
+            if name == "fine"
+            else (f"{name}@example.com",)
+        )
+        steps.write_email(rt, name, to)
+        (claim,) = steps.send_all(rt)
+        tag = str(claim.row.attempt_id)
+        steps.bring(
+            rt, steps.ses_event(kind, tag=tag, message_id=None, recipients=to[:1], **detail)
+        )
+    seen = cli("stats", "--json").json["reputation"]
+    assert seen == {
+        "recipients": 9,
+        "bounce_rate": pytest.approx(1 / 9),
+        "complaint_rate": pytest.approx(2 / 9),
+    }
+    assert "11.11 % of 9 (AWS reviews from 5 %)" in cli("stats").out
 
 
 def test_stats_of_an_idle_house_ask_whether_a_worker_runs(cli: Cli) -> None:

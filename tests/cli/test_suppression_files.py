@@ -208,6 +208,13 @@ def test_a_sync_that_can_not_be_done_says_why_and_ends_with_1(cli: Cli, ses: San
     assert ran.status == 1
     assert "ses:PutSuppressedDestination" in ran.json["problem"]
     assert ran.json["drift"]["to_be_put"] == 1
+    # A moment ago SES did not take it, and a person asks again: it is tried now, whatever else fails.
+    ses.knobs(operations={"ListSuppressedDestinations": "denied"})
+    ran = cli("suppressions", "sync", "--json")
+    assert ran.status == 1
+    assert "ses:ListSuppressedDestinations" in ran.json["problem"]
+    assert ran.json["drift"]["to_be_put"] == 0
+    assert ses.suppressed() == {"ada@example.com": "BOUNCE"}
 
 
 def test_a_terminal_sees_a_bar(ses: Sandbox, database_url: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mail_service.domain.suppression import SuppressionReason
+from mail_service.domain.suppression import UNDATED, SuppressionReason
 from mail_service.errors import SettingsError, Throttled, Unavailable
 from mail_service.gateways.ses import ses_client
 from mail_service.gateways.ses_suppressions import SesSuppressionList
@@ -165,18 +165,54 @@ def test_an_answer_that_is_none_of_ses_is_a_fault_after_one_request(
     assert answering.requests == 1
 
 
-def test_entries_without_address_or_time_are_counted(
+def test_entries_without_an_address_are_counted(
     answering: _Answering, list_at: Callable[[str], SesSuppressionList]
 ) -> None:
     answering.body = (
-        b'{"SuppressedDestinationSummaries": [{"EmailAddress": "a@example.com", "Reason": "BOUNCE"},'
-        b'{"Reason": "BOUNCE", "LastUpdateTime": 1}, {},'
+        b'{"SuppressedDestinationSummaries": [{"Reason": "BOUNCE", "LastUpdateTime": 1}, {},'
         b'{"EmailAddress": "b@example.com", "Reason": "NEW", "LastUpdateTime": 1}], "Other": 1}'
     )
     page = list_at(f"http://127.0.0.1:{answering.server_port}").page(None, None)
     assert [entry.address for entry in page.entries] == ["b@example.com"]
     assert page.entries[0].reason is SuppressionReason.BOUNCE
-    assert (page.unreadable, page.next) == (3, None)
+    assert (page.unreadable, page.next) == (2, None)
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "",
+        ', "LastUpdateTime": null',
+        ', "LastUpdateTime": "soon"',
+        ', "LastUpdateTime": ""',
+        ', "LastUpdateTime": {}',
+        ', "LastUpdateTime": []',
+        ', "LastUpdateTime": 1e300',
+        ', "LastUpdateTime": -1e300',
+        ', "LastUpdateTime": NaN',
+        ', "LastUpdateTime": Infinity',
+        ', "LastUpdateTime": -62167219200',
+        ', "LastUpdateTime": 253402300800',
+        ', "LastUpdateTime": "0000-00-00T00:00:00Z"',
+    ],
+)
+def test_an_entry_whose_time_is_impossible_is_undated_and_the_others_are_read(
+    answering: _Answering, list_at: Callable[[str], SesSuppressionList], time: str
+) -> None:
+    ses = list_at(f"http://127.0.0.1:{answering.server_port}")
+    odd = f'{{"EmailAddress": "a@example.com", "Reason": "COMPLAINT"{time}}}'
+    fine = '{"EmailAddress": "b@example.com", "Reason": "BOUNCE", "LastUpdateTime": 1700000000}'
+    answering.body = f'{{"SuppressedDestinationSummaries": [{odd}, {fine}]}}'.encode()
+    page = ses.page(None, None)
+    assert [(one.address, one.at == UNDATED) for one in page.entries] == [
+        ("a@example.com", True),
+        ("b@example.com", False),
+    ]
+    assert page.unreadable == 0
+    answering.body = f'{{"SuppressedDestination": {odd}}}'.encode()
+    found = ses.find("a@example.com")
+    assert found is not None
+    assert (found.reason, found.at) == (SuppressionReason.COMPLAINT, UNDATED)
 
 
 def test_ses_that_is_not_there_is_a_fault(list_at: Callable[[str], SesSuppressionList]) -> None:

@@ -119,8 +119,8 @@ MORE_BUGS = (
         "an old bounce after a release",
         ("S11",),
         "mail_service/store/suppressions.py",
-        "AND p.released_at >= COALESCE(%(evidence_at)s, 'infinity'::timestamptz))",
-        "AND p.released_at > COALESCE(%(evidence_at)s, 'infinity'::timestamptz) + interval '9 years')",
+        "GREATEST(p.released_at, CASE",
+        "GREATEST(p.released_at - interval '9 years', CASE",
     ),
     bug(
         "the fact that came last wins",
@@ -135,8 +135,8 @@ MORE_BUGS = (
         "a delivery before its MessageId",
         ("S14",),
         MATCH,
-        "        return attempt.provider_message_id != event.provider_message_id\n"
-        "    return attempts.by_message_id(tx, event.provider_message_id) is not None",
+        "        return known.provider_message_id != event.provider_message_id\n"
+        "    return known.holder_id is not None",
         "        return False\n    return False",
     ),
     Bug(
@@ -146,8 +146,8 @@ MORE_BUGS = (
         (
             Patch(
                 MATCH,
-                "    for event in events.waiting_for(tx, message_ids=message_ids):\n",
-                "    for event in events.waiting_for(tx, message_ids=[]):\n",
+                "    for event in waiting.waiting_for(tx, message_ids=message_ids):\n",
+                "    for event in waiting.waiting_for(tx, message_ids=[]):\n",
             ),
             Patch(
                 RECONCILE,
@@ -161,9 +161,9 @@ MORE_BUGS = (
         "a policy",
         ("S13",),
         "mail_service/workflows/ingest.py",
-        "            so_far = housekeeping.count_rejection(tx, refused.cause)\n",
+        "            so_far = housekeeping.count_rejection(tx, cause)\n",
         (
-            "            so_far = housekeeping.count_rejection(tx, refused.cause)\n"
+            "            so_far = housekeeping.count_rejection(tx, cause)\n"
             '            housekeeping.beat(tx, "forged")\n'
         ),
     ),
@@ -188,8 +188,8 @@ MORE_BUGS = (
         "a key twice",
         ("S17",),
         DISPATCH,
-        "attempt_id=row.attempt_id, number=row.number\n",
-        "attempt_id=row.attempt_id, number=row.number, to=str(row.recipients)\n",
+        '" ".join(str(row.attempt_id) for row in rows)',
+        '" ".join(str(row.attempt_id) for row in rows), to=str([row.recipients for row in rows])',
     ),
     bug(
         "a transaction is open during a call",
@@ -205,7 +205,7 @@ MORE_BUGS = (
         "a late answer, resend",
         ("S7", "S8", "S15"),
         DISPATCH,
-        "email: Email | None = emails.pop(ended.row.email_id, None)",
-        "email: Email | None = emails.get(ended.row.email_id)",
+        "        free.discard(ended.row.email_id)\n",
+        "",
     ),
 )

@@ -103,6 +103,56 @@ def test_a_delete_that_fails_is_tried_again_until_it_is_done(both: Lists, operat
     assert both.sandbox.suppressed() == {}
 
 
+def test_when_a_person_asks_what_waits_to_be_tried_again_is_tried_now(both: Lists) -> None:
+    rows = [both.add(f"m{n}@example.com") for n in range(5)]
+    both.sandbox.knobs(operations={"PutSuppressedDestination": "denied"})
+    for _ in range(3):
+        assert both.carry_out() is not None
+    both.sandbox.knobs(operations={})
+    assert both.carry_out() is None  # each is given a while
+    assert {both.state(row) for row in rows} == {"pending_put"}
+    assert suppression_changes.hurry(both.rt) == 5
+    assert both.carry_out() is None
+    assert {both.state(row) for row in rows} == {"listed"}
+
+
+def test_what_is_being_tried_is_not_tried_twice_because_a_person_asks(both: Lists) -> None:
+    both.add()
+    both.sandbox.knobs(operations={"PutSuppressedDestination": "denied"})
+    assert both.carry_out() is not None
+    both.sql.advance(61)
+    with both.rt.db.transaction() as tx:
+        assert ses_list.next_change(tx) is not None
+    assert suppression_changes.hurry(both.rt) == 0
+    with both.rt.db.transaction() as tx:
+        assert ses_list.next_change(tx) is None
+
+
+def test_addresses_that_ses_does_not_take_do_not_stop_what_a_person_asks_for(both: Lists) -> None:
+    for n in range(4):
+        odd = f"ada{n}@exa_mple.com"  # no address that we would take today
+        with both.rt.db.transaction() as tx:
+            suppressions.suppress(
+                tx,
+                new_id=both.rt.new_id(),
+                address_hash=keyed_hash(both.rt.address_key, odd),
+                address=odd,
+                reason=SuppressionReason.MANUAL,
+                source="test",
+                put_at_ses=True,
+            )
+    row = both.add()
+    assert both.carry_out() is not None
+    assert both.state(row) == "pending_put"
+    suppression_changes.hurry(both.rt)
+    told = suppression_changes.carry_out(
+        both.rt, pause=both.pause, give_up_after=suppression_changes.FAILURES_WHEN_ASKED
+    )
+    assert told is not None
+    assert both.state(row) == "listed"
+    assert suppression_changes.waiting(both.rt) == 4
+
+
 def test_while_ses_is_down_few_are_tried_and_all_are_told_later(both: Lists) -> None:
     rows = [both.add(f"m{n}@example.com") for n in range(6)]
     both.sandbox.knobs(operations={"PutSuppressedDestination": "denied"})
@@ -286,8 +336,9 @@ def test_an_erased_address_is_deleted_at_ses_when_a_sync_sees_it(both: Lists) ->
     assert both.sql.one("SELECT ses_address FROM mail_service.suppressions") is None
 
 
-def test_a_release_under_way_beats_old_evidence_that_is_added_in_the_same_moment(
-    rt: Runtime, sql: Sql, both: Lists
+@pytest.mark.parametrize(("source", "age"), [("event", 0), ("ses-list", 0), ("ses-list", 3600)])
+def test_a_release_under_way_beats_what_it_covers_that_is_added_in_the_same_moment(
+    rt: Runtime, sql: Sql, both: Lists, source: str, age: int
 ) -> None:
     """The insert waits for the release at the unique index, and goes on with what it saw before."""
     row = both.add()
@@ -304,7 +355,8 @@ def test_a_release_under_way_beats_old_evidence_that_is_added_in_the_same_moment
                     address_hash=keyed_hash(rt.address_key, ADA),
                     address=ADA,
                     reason=SuppressionReason.BOUNCE,
-                    source="event",
+                    source=source,
+                    by_their_list=source == ses_list.SOURCE,
                     evidence_at=at,
                 )
             )
@@ -316,7 +368,7 @@ def test_a_release_under_way_beats_old_evidence_that_is_added_in_the_same_moment
             "WHERE id = %s",
             (row,),
         )
-        thread = threading.Thread(target=bounce, args=(old,))
+        thread = threading.Thread(target=bounce, args=(old + timedelta(seconds=age),))
         thread.start()
         until = time.monotonic() + 10
         while not sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):

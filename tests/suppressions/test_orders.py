@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mail_service.domain.address import keyed_hash
-from mail_service.domain.suppression import Listed, ReleaseRule, SuppressionReason
+from mail_service.domain.suppression import Listed, ReleaseRule, SesListState, SuppressionReason
 from mail_service.runtime import Runtime
 from mail_service.store import ses_list, suppressions
 from mail_service.store.suppressions import Suppression
@@ -19,25 +19,45 @@ from tests.conftest import Sql
 _serial = count(1)
 
 EVIDENCE = st.tuples(
-    st.sampled_from(["event", "ses-list"]),
+    st.sampled_from(["event", "stopped by SES's list", "entry of SES's list"]),
     st.sampled_from([SuppressionReason.BOUNCE, SuppressionReason.COMPLAINT]),
     st.integers(0, 500),  # seconds before the moment at which it comes
 )
 STEPS = st.lists(
-    st.one_of(EVIDENCE, st.just("release"), st.integers(1, 300).map(float)), min_size=1, max_size=10
+    st.one_of(EVIDENCE, st.sampled_from(["release", "tell SES"]), st.integers(1, 300).map(float)),
+    min_size=1,
+    max_size=10,
 )
+
+
+@dataclass
+class Release:
+    """One release, and since when SES's list is known not to have the mailbox, if it is."""
+
+    at: datetime
+    gone: datetime | None = None
+    kept: bool = False
+
+    def covers(self, source: str, at: datetime) -> bool:
+        """What SES's list stopped counts once the entry is gone there; all else by its own date."""
+        if source == "stopped by SES's list" and not self.kept:
+            return self.gone is None or self.gone >= at
+        return self.at >= at
 
 
 @dataclass
 class Model:
     """One mailbox, as the promise has it."""
 
-    releases: list[datetime] = field(default_factory=list[datetime])
+    releases: list[Release] = field(default_factory=list[Release])
     standing: SuppressionReason | None = None
 
-    def hear(self, reason: SuppressionReason, at: datetime) -> None:
+    def hear(self, source: str, reason: SuppressionReason, at: datetime) -> None:
         """Evidence suppresses or strengthens, unless a release came after it was dated."""
-        if any(release >= at for release in self.releases):
+        if any(release.covers(source, at) for release in self.releases):
+            if source == "entry of SES's list" and self.standing is None:
+                last = self.releases[-1]
+                last.gone, last.kept = None, False  # to be deleted, again
             return
         order = list(SuppressionReason)
         if self.standing is None or order.index(reason) > order.index(self.standing):
@@ -48,7 +68,7 @@ def hear(rt: Runtime, source: str, address: str, reason: SuppressionReason, at: 
     """Let evidence come, as a matched event or as an entry of SES's list."""
     hashed = keyed_hash(rt.address_key, address)
     with rt.db.transaction() as tx:
-        if source == "event":
+        if source != "entry of SES's list":
             suppressions.suppress(
                 tx,
                 new_id=rt.new_id(),
@@ -56,11 +76,30 @@ def hear(rt: Runtime, source: str, address: str, reason: SuppressionReason, at: 
                 address=address,
                 reason=reason,
                 source=source,
+                by_their_list=source != "event",
                 evidence_at=at,
             )
         else:
             entry = Listed(address=address, reason=reason, at=at)
             ses_list.take_in(tx, {hashed: (rt.new_id(), entry)})
+
+
+def tell_ses(rt: Runtime, address: str, model: Model) -> None:
+    """Let every delete at SES's list be done that is outstanding."""
+    while True:
+        with rt.db.transaction() as tx:
+            change = ses_list.next_change(tx)
+        if change is None:
+            return
+        outcome = SesListState.KEPT if change.stands_again else SesListState.DELETED
+        with rt.db.transaction() as tx:
+            ses_list.done(tx, change, outcome)
+            now = tx.now
+        mine = change.address_hash == keyed_hash(rt.address_key, address)
+        for release in model.releases if mine else ():
+            if release.gone is None and not release.kept:
+                release.kept = change.stands_again
+                release.gone = now
 
 
 def standing(rt: Runtime, address: str) -> Suppression | None:
@@ -95,13 +134,15 @@ def test_old_evidence_never_undoes_a_release_and_newer_evidence_always_counts(
                 (last,) = sql(
                     "SELECT released_at FROM mail_service.suppressions WHERE id = %s", row.id
                 )
-                model.releases.append(last["released_at"])
+                model.releases.append(Release(at=last["released_at"]))
                 model.standing = None
+        elif step == "tell SES":
+            tell_ses(rt, address, model)
         else:
             source, reason, age = step  # pyright: ignore
             at = sql.one("SELECT mail_service.clock()") - timedelta(seconds=age)
             hear(rt, source, address, reason, at)
-            model.hear(reason, at)
+            model.hear(source, reason, at)
         row = standing(rt, address)
         assert (row.reason if row else None) == model.standing
         if row is not None:
@@ -143,7 +184,7 @@ def test_after_a_release_the_order_in_which_evidence_comes_does_not_matter(
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize("source", ["event", "ses-list"])
+@pytest.mark.parametrize("source", ["event", "entry of SES's list"])
 def test_evidence_that_a_release_covers_does_not_strengthen_what_came_after(
     rt: Runtime, sql: Sql, source: str
 ) -> None:

@@ -9,6 +9,7 @@ from mail_service.errors import Conflict
 from mail_service.store.suppression_syncs import ALIVE_SECONDS, Sync
 from mail_service.workflows import observe, suppression_sync
 from tests.conftest import Sql
+from tests.steps import bring, send_all, ses_event, write_email
 from tests.suppressions.lists import Lists
 
 ADA = "ada@example.com"
@@ -151,6 +152,31 @@ def test_entries_that_make_no_sense_are_counted_and_the_others_are_taken_in(both
     assert row["reason"] == "bounce"  # whatever it means, SES does not deliver
 
 
+IMPOSSIBLE = {"year 0": -62167219200.0, "year 5138": 1e11, "year 3170843": 1e14, "in two days": 0.0}
+
+
+@pytest.mark.parametrize("when", IMPOSSIBLE)
+def test_an_entry_dated_impossibly_is_taken_in_and_a_release_lifts_it_for_good(
+    both: Lists, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = IMPOSSIBLE[when] or both.sql.one(
+        "SELECT extract(epoch FROM mail_service.clock())::double precision + 2 * 86400"
+    )
+    both.at_ses("before@example.com", "zora@example.com")
+    both.sandbox.list_suppressed(ADA, "COMPLAINT", at)
+    done = both.sync()
+    assert (done.error, done.listed, done.added, done.unreadable) == (None, 3, 3, 0)
+    row = both.active()
+    assert row is not None
+    assert row["reason"] == "complaint"
+    both.sql.advance(10)
+    both.release(row["id"], complaint=True)
+    assert both.sync().added == 0
+    assert both.carry_out() is None
+    assert ADA not in both.sandbox.suppressed()
+    assert both.state(row["id"]) == "deleted"
+
+
 def test_drift_is_seen_both_ways(both: Lists, sql: Sql) -> None:
     both.at_ses("gone@example.com")
     both.at_ses("released@example.com")
@@ -247,6 +273,35 @@ def test_a_sync_is_due_each_hour_and_of_the_whole_list_each_day(both: Lists) -> 
     assert [scope for _, scope in seen[:3]] == ["full", None, "recent"]
     assert [scope for _, scope in seen[3:]].count("full") == 1
     assert None not in [scope for _, scope in seen[3:]]
+
+
+def test_an_entry_that_an_event_told_of_is_looked_up_at_the_next_hour(both: Lists) -> None:
+    both.at_ses(ADA, reason="COMPLAINT", ahead=-90 * 86_400)
+    both.sync()
+    # As if it were not taken in: the list was changed behind the sync's back, with an old date.
+    both.sql("DELETE FROM mail_service.suppressions")
+    both.sql.advance(10)
+    write_email(both.rt, to=(ADA,))
+    (claim,) = send_all(both.rt)
+    now = both.sql.one("SELECT mail_service.clock()").isoformat()
+    told = ses_event(
+        "Bounce", tag=str(claim.row.attempt_id), at=now, bounceSubType="OnAccountSuppressionList"
+    )
+    bring(both.rt, told)
+    row = both.active()
+    assert row is not None
+    assert (row["reason"], row["source"], row["ses_state"]) == ("bounce", "ses-list", "unknown")
+    assert suppression_sync.drift(both.rt).learned_last_day == 1
+    both.sql.advance(1800)
+    assert suppression_sync.sync_if_due(both.rt, by="test", pause=both.pause) is None
+    for scope in ("full", "recent"):
+        both.sql.advance(1800 if scope == "full" else 3600)
+        done = suppression_sync.sync_if_due(both.rt, by="test", pause=both.pause)
+        assert done is not None
+        assert done.scope == scope
+    row = both.active()
+    assert row is not None
+    assert (row["reason"], row["ses_state"]) == ("complaint", "listed")
 
 
 def test_the_list_is_asked_for_in_the_databases_time(both: Lists) -> None:

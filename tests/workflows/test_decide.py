@@ -105,6 +105,25 @@ def test_a_new_epoch_has_all_its_tries_and_its_whole_age_before_it(
     assert look(rt, email).email.state == "submitted"
 
 
+def test_what_would_only_fail_past_its_not_after_is_not_sent_again(
+    rt: Runtime, mailer: ScriptedMailer, sql: Sql
+) -> None:
+    deadline = sql.one("SELECT mail_service.clock()") + timedelta(hours=1)
+    email = in_doubt(rt, mailer, not_after=deadline)
+    sql.advance(3600)
+    with pytest.raises(Conflict, match="abandon") as refused:
+        resolve(rt, email, Decision.RESEND)
+    assert deadline.isoformat(timespec="seconds")[:19] in str(refused.value)
+    assert look(rt, email).email.state == "ambiguous"
+    assert sql.one("SELECT count(*) FROM mail_service.email_decisions") == 0
+    # What the refusal says to do leads to an email that goes out.
+    assert resolve(rt, email, Decision.ABANDON).email.state == "failed"
+    later = sql.one("SELECT mail_service.clock()") + timedelta(hours=1)
+    decide.requeue(rt, email.email.id, reason="still wanted", not_after=later, by="x")
+    send_all(rt)
+    assert look(rt, email).email.state == "submitted"
+
+
 @pytest.mark.parametrize("decision", list(Decision))
 def test_a_stale_page_decides_nothing(
     rt: Runtime, mailer: ScriptedMailer, sql: Sql, decision: Decision
@@ -418,7 +437,7 @@ def lost_commits(rt: Runtime, database_url: str) -> Callable[[], None]:
     """Loses the answer to the next commit on the way back, as a proxy between us and Postgres would."""
     import psycopg
 
-    from mail_service.store.database import Session
+    from mail_service.store.session import Session
 
     def lose_the_next() -> None:
         real = Session.commit
