@@ -24,7 +24,7 @@ demo: setup ## embedded PostgreSQL, local SES + SNS, the Procfile's processes; O
 	@$(BIN)/mail-service demo $(if $(ONCE),--once)
 
 test: setup check ## checks, then every test that needs nothing but Python
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 	@echo "left out here, run by .ci/run: make differential (npm), make model (spin, gcc)"
 
 check: setup ## format, lint, types, import contracts, migrations

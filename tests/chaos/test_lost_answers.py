@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 from mail_service.domain.outcomes import Held, HoldScope
@@ -24,6 +25,9 @@ class Forgetful(Transactions):
     def __init__(self, rt: Runtime) -> None:
         self._db = rt.db
         self._lost = False
+
+    def connected(self) -> AbstractContextManager[psycopg.Connection]:
+        return self._db.connected()
 
     @contextmanager
     def transaction(self) -> Generator[Tx]:

@@ -440,6 +440,8 @@ def lost_commits(rt: Runtime, database_url: str) -> Callable[[], None]:
     from mail_service.store.session import Session
 
     def lose_the_next() -> None:
+        with rt.db.transaction() as tx:
+            assert tx.now  # so that a new connection has its first commit, of ours, behind it
         real = Session.commit
 
         def commit(self: Session) -> None:
