@@ -24,7 +24,7 @@ class Sizes:
     finished: int = 10_000_000
     waves: int = 40
     """Claims of 32 in one run, at each depth."""
-    churn_seconds: float = 20
+    churn_seconds: float = 60
     idle_seconds: float = 20
 
 
