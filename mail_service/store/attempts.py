@@ -107,13 +107,17 @@ def learn(tx: Tx, findings: Sequence[Finding]) -> None:
             finished_at = CASE WHEN f.call_ended
                                THEN COALESCE(a.finished_at, mail_service.clock())
                                ELSE a.finished_at END
-        FROM jsonb_to_recordset(%s) AS f (
+        FROM jsonb_to_recordset(%(findings)s) AS f (
             attempt_id uuid, state mail_service.attempt_state, provider_message_id text,
             decision text, resolved_by text, error_class text, error_code text, hold_scope text,
             call_ended boolean)
-        WHERE a.id = f.attempt_id
+        -- The ids are given as well, so that a plan made while the table was small does not read all of it.
+        WHERE a.id = f.attempt_id AND a.id = ANY(%(ids)s)
         """,
-        (Jsonb([_row(finding) for finding in findings]),),
+        {
+            "findings": Jsonb([_row(finding) for finding in findings]),
+            "ids": [finding.attempt_id for finding in findings],
+        },
     )
 
 

@@ -223,7 +223,8 @@ def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
                 finished_at = CASE WHEN s.to_state IN ('submitted', 'failed', 'suppressed', 'cancelled')
                                    THEN mail_service.clock() END
             FROM step s
-            WHERE o.id = s.id
+            -- The ids are given as well: else a plan made while the table was small reads all of it.
+            WHERE o.id = s.id AND o.id = ANY(%(ids)s)
               AND CASE WHEN s.token IS NOT NULL THEN o.lease_token = s.token
                        ELSE o.state = s.from_state END
             RETURNING o.id
@@ -237,6 +238,7 @@ def move(tx: Tx, steps: Sequence[Step], actor: str) -> list[UUID]:
         """,
         {
             "steps": Jsonb([_row(step) for step in steps]),
+            "ids": [step.email.id for step in steps],
             "actor": actor,
         },
     )

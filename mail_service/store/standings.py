@@ -62,11 +62,12 @@ def of_calls(tx: Tx, results: Mapping[UUID, str | None]) -> dict[UUID, Standing]
                EXISTS (SELECT FROM mail_service.holds h
                        WHERE h.probe_attempt_id = a.id AND h.cleared_at IS NULL) AS probes,
                (SELECT unknowns_in_a_row FROM mail_service.send_rate)
-        FROM unnest(%s::uuid[], %s::text[]) AS r (attempt_id, message_id)
-        JOIN mail_service.send_attempts a ON a.id = r.attempt_id
+        FROM unnest(%(ids)s::uuid[], %(message_ids)s::text[]) AS r (attempt_id, message_id)
+        -- The ids once more, so that a plan made while the table was small does not read all of it.
+        JOIN mail_service.send_attempts a ON a.id = r.attempt_id AND a.id = ANY(%(ids)s::uuid[])
         JOIN mail_service.email_outbox o ON o.id = a.email_id
         """,
-        (list(results), list(results.values())),
+        {"ids": list(results), "message_ids": list(results.values())},
     )
     return {row.attempt_id: _standing(row) for row in rows}
 
