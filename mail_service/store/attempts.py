@@ -25,43 +25,15 @@ class Finding:
     call_ended: bool = False
 
 
-_COLUMNS = "id, email_id, number, epoch, state, provider_message_id"
-
-
-def of(tx: Tx, attempt_ids: Sequence[UUID]) -> dict[UUID, Attempt]:
-    """Give what is known of the attempts."""
-    found = tx.all(
-        Attempt,
-        f"SELECT {_COLUMNS} FROM mail_service.send_attempts WHERE id = ANY(%s)",
-        (list(attempt_ids),),
-    )
-    return {attempt.id: attempt for attempt in found}
-
-
-def by_tag(tx: Tx, request_tag: str) -> Attempt | None:
-    """Give the attempt that bears a tag, or None. Any text may be asked for."""
-    try:
-        attempt_id = UUID(request_tag)
-    except ValueError:
-        return None
-    return of(tx, [attempt_id]).get(attempt_id)
-
-
-def by_message_id(tx: Tx, provider_message_id: str) -> Attempt | None:
-    """Give the attempt under which SES's id is saved, or None."""
-    return tx.one(
-        Attempt,
-        f"SELECT {_COLUMNS} FROM mail_service.send_attempts WHERE provider_message_id = %s",
-        (provider_message_id,),
-    )
-
-
 def newest(tx: Tx, email_ids: Sequence[UUID]) -> dict[UUID, Attempt]:
     """Give the newest attempt of each email, by the email's id."""
     found = tx.all(
         Attempt,
-        f"""SELECT DISTINCT ON (email_id) {_COLUMNS} FROM mail_service.send_attempts
-            WHERE email_id = ANY(%s) ORDER BY email_id, number DESC""",
+        """
+        SELECT DISTINCT ON (email_id) id, email_id, number, epoch, state, provider_message_id
+        FROM mail_service.send_attempts
+        WHERE email_id = ANY(%s) ORDER BY email_id, number DESC
+        """,
         (list(email_ids),),
     )
     return {attempt.email_id: attempt for attempt in found}

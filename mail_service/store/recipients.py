@@ -78,7 +78,8 @@ def save_facts(tx: Tx, merged: Mapping[UUID, RecipientFacts]) -> None:
             %(delayed)s::timestamptz[], %(rejected)s::timestamptz[]
         ) AS f (id, delivered_at, bounced_at, bounce_type, bounce_subtype, complained_at,
                 complaint_type, complaint_subtype, delayed_at, rejected_at)
-        WHERE r.id = f.id
+        -- The ids once more, so that a plan made while the table was small does not read all of it.
+        WHERE r.id = f.id AND r.id = ANY(%(ids)s)
         """,
         {
             "ids": list(merged),

@@ -5,7 +5,7 @@ mailbox is kept without its address. Safe to repeat; each step is a transaction 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -27,14 +27,14 @@ class Erased:
     ``ambiguous`` stay on the desk without address and content, to be accepted or abandoned.
     """
 
-    accounts: int
-    emails: int
-    cancelled: int
-    suppressions: int
-    payloads: int
-    answers: int
-    ambiguous: list[UUID]
-    in_call: list[UUID]
+    accounts: int = 0
+    emails: int = 0
+    cancelled: int = 0
+    suppressions: int = 0
+    payloads: int = 0
+    answers: int = 0
+    ambiguous: Sequence[UUID] = ()
+    in_call: Sequence[UUID] = ()
 
 
 def account(rt: Runtime, account_id: UUID, *, by: str) -> Erased:
@@ -44,7 +44,7 @@ def account(rt: Runtime, account_id: UUID, *, by: str) -> Erased:
     if found is None:
         raise NotFound("there is no such account")
     if found.email is None:
-        return _NOTHING
+        return Erased()
     return address(rt, found.email, by=by)
 
 
@@ -95,18 +95,6 @@ def address(
         in_call=len(done.in_call),
     )
     return done
-
-
-_NOTHING = Erased(
-    accounts=0,
-    emails=0,
-    cancelled=0,
-    suppressions=0,
-    payloads=0,
-    answers=0,
-    ambiguous=[],
-    in_call=[],
-)
 
 
 def _forget_emails(

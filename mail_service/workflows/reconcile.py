@@ -47,11 +47,11 @@ WHOLE_AFTER_SWEEPS, WHOLE_AFTER_SECONDS = 12, 60.0
 class Swept:
     """How much one sweep found to do."""
 
-    leases_expired: int
-    doubts_resolved: int
-    events_matched: int
-    events_given_up: int
-    policy_resends: int
+    leases_expired: int = 0
+    doubts_resolved: int = 0
+    events_matched: int = 0
+    events_given_up: int = 0
+    policy_resends: int = 0
     list_changes: bool
     """Whether SES's suppression list is to be told something. The sweep itself never calls SES about it."""
 
@@ -73,14 +73,7 @@ def sweep(rt: Runtime) -> Swept | None:
     if found is None:
         return None
     if not found.chores:
-        return Swept(
-            leases_expired=0,
-            doubts_resolved=0,
-            events_matched=0,
-            events_given_up=0,
-            policy_resends=0,
-            list_changes=found.list_changes,
-        )
+        return Swept(list_changes=found.list_changes)
     swept = Swept(
         leases_expired=_in_batches(rt, _expire_leases),
         doubts_resolved=_in_batches(rt, _resolve_proved),
