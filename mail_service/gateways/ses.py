@@ -4,9 +4,8 @@ boto3's own retries are off in code, because SES has no idempotency token and a 
 second mail. Proxies (``HTTPS_PROXY``, ``NO_PROXY``), credentials and ``AWS_ENDPOINT_URL`` are read
 from the environment as boto3 always does.
 
-Connections are kept alive. urllib3 looks for a close by the server before it reuses one, so only a
-close that races our write is left; it ends as Unknown and proves itself by its Send event. An idle
-limit would need botocore's private parts, and a fresh handshake for each mail costs more than that.
+Connections are kept alive (:mod:`transport`). A close by the server that races our write ends as
+Unknown and proves itself by its Send event.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from botocore.utils import parse_timestamp
 from mail_service.domain.answers import SEND_OPERATION, Answer, classify
 from mail_service.domain.outcomes import Outcome, Refused
 from mail_service.errors import SettingsError, Unavailable
+from mail_service.gateways import transport
 from mail_service.ports import TAG_HEADER, TAG_NAME, OutgoingEmail, SendingQuota
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ def ses_client(
     One request per call, whatever AWS_MAX_ATTEMPTS, AWS_RETRY_MODE or a profile say: botocore lets
     a count in Config win over them, but not a mode alone (seen in 1.43.11 and 1.44.8). The library
     checks no parameters: :meth:`SesMailer.send` builds them from typed fields, and that saves a
-    tenth of the CPU. The time-outs hold for each address tried and each read, not for the whole.
-    Raises botocore's errors for an unusable region, profile or AWS setting. Looks for credentials
-    at once, on the machine's metadata address too where the environment has none.
+    tenth of the CPU. The time-out for connecting holds for each address tried, that for reading for
+    a whole exchange; behind a proxy for each read. Looks for credentials at once, on the machine's
+    metadata address too where the environment has none. Raises SettingsError for an unusable region,
+    profile or AWS setting.
     """
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
@@ -66,7 +67,11 @@ def ses_client(
         parsers.set_parser_defaults(timestamp_parser=_time)
         session = Session(region_name=region, botocore_session=core)
         # The stubs of the services we do not use are not installed: one overload of 400 is known.
-        return session.client("sesv2", endpoint_url=endpoint_url, config=config)  # pyright: ignore[reportUnknownMemberType]
+        client = session.client("sesv2", endpoint_url=endpoint_url, config=config)  # pyright: ignore[reportUnknownMemberType]
+        transport.install(
+            client, core.get_config_variable("ca_bundle"), connect_timeout, read_timeout
+        )
+        return client
     except (BotoCoreError, ValueError) as problem:
         what = f"boto3 can't use these settings: {type(problem).__name__}"
         raise SettingsError({"AWS_*": what}) from problem

@@ -94,7 +94,7 @@ EXPECTED = {
     "reset_before_read": unknown("connection_lost", "ConnectionClosedError"),
     "junk_status_line": unknown("connection_lost", "ConnectionClosedError"),
     "read_timeout": unknown("read_timeout", "ReadTimeoutError"),
-    "truncated_200": unknown("no_message_id", "200"),
+    "truncated_200": unknown("connection_lost", "ConnectionClosedError"),
     "truncated_chunked_200": unknown("connection_lost", "ConnectionClosedError"),
     **{
         f"200_{what}": unknown("no_message_id", "200")
