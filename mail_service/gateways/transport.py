@@ -13,8 +13,7 @@ import ssl
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
-from http import HTTPStatus
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -29,9 +28,10 @@ from botocore.exceptions import (
 )
 from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
-from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from httptools import HttpParserError
 
 from mail_service.errors import SettingsError
+from mail_service.gateways.http_answer import HttpAnswer
 
 if TYPE_CHECKING:
     from mypy_boto3_sesv2 import SESV2Client
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 IDLE_SECONDS: Final = 10.0
 """How long a connection may have been idle. AWS closes after 20 s and more, address translators forget
 in silence after 350, and a mail written to such a connection is in doubt; a handshake is cheap beside it."""
-
-MAX_ANSWER: Final = 1 << 20
-"""Bytes, of head and body. SES's are a few hundred."""
 
 PIECE: Final = 1 << 16
 PORTS: Final = {"http": 80, "https": 443}
@@ -166,13 +163,13 @@ class _Connection:
         """Whether it serves another request: not idle for long, and nothing came unasked, nor a close."""
         return time.monotonic() - self._idle_since < idle_seconds and not self._news.poll(0)
 
-    def exchange(self, wire: bytes, seconds: float) -> "_Answer":
+    def exchange(self, wire: bytes, seconds: float) -> HttpAnswer:
         """Raises OSError, TimeoutError after ``seconds``, or HttpParserError for what is no HTTP."""
         self.reusable = False
         ends = time.monotonic() + seconds
         self._sock.settimeout(seconds)
         self._sock.sendall(wire)
-        answer = _Answer()
+        answer = HttpAnswer()
         while not answer.whole:
             left = ends - time.monotonic()
             if left <= 0:
@@ -185,71 +182,6 @@ class _Connection:
 
     def close(self) -> None:
         self._sock.close()
-
-
-class _Answer:
-    """An answer as it comes in. botocore reads it as its ``raw``: see :meth:`stream`."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.whole = False
-        self.keeps_connection = False
-        self._body: list[bytes] = []
-        self._read = 0
-        self._parser = HttpResponseParser(self)
-
-    def feed(self, piece: bytes) -> None:
-        """Take the next bytes; empty ones are the end of the connection."""
-        self._read += len(piece)
-        if self._read > MAX_ANSWER:
-            raise HttpParserError(f"an answer of more than {MAX_ANSWER} bytes")
-        if not piece:
-            # Only an answer that states no length may end so.
-            if not self.status or {"content-length", "transfer-encoding"} & self.headers.keys():
-                raise ConnectionResetError("closed before the answer was whole")
-            self.whole = True
-            return
-        parser = self._parser
-        try:
-            parser.feed_data(piece)
-        except (HttpParserError, HttpParserUpgrade) as error:
-            if not self.whole:  # else it is about what came after
-                raise HttpParserError("no HTTP") from error
-            self.keeps_connection = False
-
-    def stream(self) -> Iterator[bytes]:
-        """Give the body."""
-        yield from self._body
-
-    # What the parser calls.
-
-    def on_message_begin(self) -> None:
-        # Bytes after the answer are nobody's: what follows on this connection can't be trusted.
-        self.keeps_connection = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.whole:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
-
-    def on_headers_complete(self) -> None:
-        if not self.whole:
-            self.status = self._parser.get_status_code()
-
-    def on_body(self, piece: bytes) -> None:
-        if not self.whole:
-            self._body.append(piece)
-
-    def on_message_complete(self) -> None:
-        if self.whole:
-            return
-        if self.status < HTTPStatus.OK:  # an interim answer; the real one follows
-            self.status, self.headers = 0, {}
-            return
-        self.whole = True
-        self.keeps_connection = self._parser.should_keep_alive()
-        del self._parser  # it holds us
 
 
 def _wire(request: AWSPreparedRequest, to: SplitResult) -> bytes:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from mail_service.domain.outcomes import Accepted, Held, HoldScope, Refused, Unknown
 from mail_service.errors import SettingsError
 from mail_service.gateways import transport
+from mail_service.gateways.http_answer import MAX_ANSWER
 from mail_service.gateways.ses import SesMailer, ses_client
 from tests.gateways.test_ses_wire import (
     EMAIL,
@@ -135,7 +136,7 @@ def test_an_answer_without_end_is_given_up_after_a_megabyte():
         outcome = mailer.send(EMAIL)
     assert outcome == Unknown(error_class="connection_lost", error_code="ConnectionClosedError")
     # What lay in the buffers of the two sockets is all that comes on top.
-    assert written < 50 * transport.MAX_ANSWER
+    assert written < 50 * MAX_ANSWER
 
 
 def test_an_answer_that_drips_is_given_up_at_the_read_timeout_of_the_whole():
