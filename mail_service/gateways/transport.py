@@ -41,6 +41,7 @@ IDLE_SECONDS: Final = 10.0
 in silence after 350, and a mail written to such a connection is in doubt; a handshake is cheap beside it."""
 
 PIECE: Final = 1 << 16
+SLACK: Final = 0.01
 PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -167,14 +168,11 @@ class _Connection:
         """Raises OSError, TimeoutError after ``seconds``, or HttpParserError for what is no HTTP."""
         self.reusable = False
         ends = time.monotonic() + seconds
-        self._sock.settimeout(seconds)
+        self._limit(seconds)
         self._sock.sendall(wire)
         answer = HttpAnswer()
         while not answer.whole:
-            left = ends - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._sock.settimeout(left)
+            self._limit(ends - time.monotonic())
             answer.feed(self._sock.recv(PIECE))
         self._idle_since = time.monotonic()
         self.reusable = answer.keeps_connection
@@ -182,6 +180,14 @@ class _Connection:
 
     def close(self) -> None:
         self._sock.close()
+
+    def _limit(self, seconds: float) -> None:
+        """Bound the next wait, give or take ``SLACK``."""
+        if seconds <= 0:
+            raise TimeoutError
+        # To set a time-out is a system call, and nearly every answer comes as the first thing waited for.
+        if abs((self._sock.gettimeout() or 0.0) - seconds) > SLACK:
+            self._sock.settimeout(seconds)
 
 
 def _wire(request: AWSPreparedRequest, to: SplitResult) -> bytes:
