@@ -1,36 +1,30 @@
 """Accounts: a sign-up and its email in one request, written together or not at all."""
 
-import re
 from collections.abc import Callable
 
 from falcon import Request, Response
 from pydantic import TypeAdapter
 
-from api import bodies, presenting
-from api.authentication import actor_of, caller_of
+from api import bodies, keyed, presenting
+from api.authentication import actor_of
 from api.models import NewAccount
 from api.paths import identifier
 from api.routes import Operation, Said, answer, answer_text
-from mail_service.errors import InvalidFields
 from mail_service.runtime import Runtime
 from mail_service.workflows import erase, idempotency, observe, submit
 from mail_service.workflows.erase import Erased
-from mail_service.workflows.idempotency import Answer, Key
+from mail_service.workflows.idempotency import Answer
 from mail_service.workflows.submit import AccountRequest, Opened
 
 _ROUTE = "POST /v1/accounts"
 _ERASED = TypeAdapter(Erased)
-_KEY = re.compile(r"[\x20-\x7e]{1,200}")
 
 OPEN = Operation(
     summary="Open an account",
     about="Writes the account and the email that every new account gets, in one transaction.",
     group="Accounts",
     body=NewAccount,
-    headers={
-        "Idempotency-Key": "1 to 200 printable ASCII characters. The same key and body give the "
-        "stored answer for 24 hours, with Idempotency-Replayed: true"
-    },
+    headers=keyed.HEADERS,
     answers={201: Said(meaning="The account and its email", content=presenting.AccountOpened)},
     errors={409: "The address has an account, or a twin of this request is being worked on"},
 )
@@ -59,7 +53,7 @@ class Accounts:
     def open(self, req: Request, resp: Response) -> None:
         """Write an account and its email, once per Idempotency-Key."""
         raw = bodies.read(req)
-        key = _key(req, raw)
+        key = keyed.key_of(req, _ROUTE, raw)
         body = bodies.parse(NewAccount, raw)
         write = submit.open_account(
             self._rt,
@@ -67,11 +61,7 @@ class Accounts:
             actor=actor_of(req),
         )
         given = idempotency.answer(self._rt, key, write, _present)
-        if given.replayed:
-            resp.set_header("Idempotency-Replayed", "true")
-        else:
-            self._nudge()
-        answer_text(resp, given.status, given.text)
+        keyed.give(resp, given, self._nudge)
 
     def show(self, req: Request, resp: Response, account_id: str) -> None:
         """Give one account."""
@@ -88,13 +78,4 @@ def _present(opened: Opened) -> Answer:
     content = presenting.AccountOpened(
         account=presenting.account(opened.account), email=presenting.email(opened.email)
     )
-    return Answer(status=201, text=content.model_dump_json())
-
-
-def _key(req: Request, raw: bytes) -> Key | None:
-    given = req.get_header("Idempotency-Key")
-    if given is None:
-        return None
-    if not _KEY.fullmatch(given):
-        raise InvalidFields({"Idempotency-Key": "expected 1 to 200 printable ASCII characters"})
-    return Key(api_key_id=caller_of(req).key_id, route=_ROUTE, key=given, body=raw)
+    return Answer(status=201, text=content.model_dump_json(), due=True)

@@ -39,6 +39,7 @@ def routes(rt: Runtime, nudge: Callable[[], None]) -> Sequence[Route]:
         Route("GET", "/v1/accounts/{account_id}", "read", account.show, accounts.SHOW),
         Route("DELETE", "/v1/accounts/{account_id}", "operate", account.erase, accounts.ERASE),
         Route("POST", "/v1/emails", "send", email.submit, emails.SUBMIT),
+        Route("POST", "/v1/emails/batch", "send", email.submit_batch, emails.BATCH),
         Route("GET", "/v1/emails", "read", email.page, emails.PAGE),
         Route("GET", "/v1/emails/{email_id}", "read", email.show, emails.SHOW),
         Route("POST", "/v1/emails/{email_id}/cancel", "send", decision.cancel, decisions.CANCEL),

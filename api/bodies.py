@@ -83,8 +83,11 @@ def read(req: Request) -> bytes:
     return raw
 
 
-def parse(model: type[Model], raw: bytes) -> Model:
-    """Give the body as its model. Raises 400 for what is no strict JSON, InvalidFields for the rest."""
+def parse(model: type[Model], raw: bytes, *, unread: str | None = None) -> Model:
+    """Give the body as its model. Raises 400 for what is no strict JSON, InvalidFields for the rest.
+
+    The content of the field ``unread`` is left for :func:`check`.
+    """
     try:
         content = strict_loads(raw.decode("utf-8"))
     except UnicodeDecodeError as odd:
@@ -93,9 +96,14 @@ def parse(model: type[Model], raw: bytes) -> Model:
         # Texts of the decoder quote nothing, but say little to who did not send a body at all.
         why = str(odd) if raw.strip() else "a JSON object is needed"
         raise falcon.HTTPBadRequest(description=f"the body is not JSON: {why}") from odd
+    return check(model, content, unread=unread)
+
+
+def check(model: type[Model], content: object, *, unread: str | None = None) -> Model:
+    """Give what strict JSON held as its model. Raises InvalidFields."""
     if not isinstance(content, dict):
         raise InvalidFields({"body": "expected a JSON object"})
-    return _validate(model, cast("dict[str, object]", content))
+    return _validate(model, cast("dict[str, object]", content), unread)
 
 
 def query(model: type[Model], req: Request) -> Model:
@@ -103,8 +111,9 @@ def query(model: type[Model], req: Request) -> Model:
     return _validate(model, dict(req.params))
 
 
-def _validate(model: type[Model], content: dict[str, object]) -> Model:
-    if unfit := dict(_unfit(content, ())):
+def _validate(model: type[Model], content: dict[str, object], unread: str | None = None) -> Model:
+    read = content if unread not in content else content | {unread: None}
+    if unfit := dict(_unfit(read, ())):
         raise InvalidFields(unfit)
     try:
         return model.model_validate(content)

@@ -1,18 +1,24 @@
 """Emails: submit one, look at one, page through many."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 
 from falcon import Request, Response
 
-from api import bodies, presenting
+from api import bodies, errors, keyed, presenting
 from api.authentication import actor_of
-from api.models import EmailQuery, NewEmail
+from api.models import EmailQuery, NewEmail, NewEmails
 from api.paths import identifier
 from api.routes import Operation, Said, answer
+from mail_service.errors import InvalidFields, RequestRefused
 from mail_service.runtime import Runtime
 from mail_service.store.views import Filter
-from mail_service.workflows import observe, submit
+from mail_service.workflows import idempotency, observe, submit
+from mail_service.workflows.idempotency import Answer
+from mail_service.workflows.intake import Submitted
 from mail_service.workflows.submit import EmailRequest
+
+_BATCH = "POST /v1/emails/batch"
 
 SUBMIT = Operation(
     summary="Submit an email",
@@ -24,6 +30,16 @@ SUBMIT = Operation(
         200: Said(meaning="The key stands for this very email already", content=presenting.Email),
     },
     errors={409: "The key stands for an email with another content or recipient"},
+)
+BATCH = Operation(
+    summary="Submit up to 500 emails",
+    about="In one transaction, as if they came one by one: a `dedup_key` that repeats in the batch is "
+    "met like one that stood before. A refused one is answered in its place and keeps back no other.",
+    group="Emails",
+    body=NewEmails,
+    headers=keyed.HEADERS,
+    answers={200: Said(meaning="What became of each, in order", content=presenting.Batch)},
+    errors={409: "A twin of this request is being worked on"},
 )
 SHOW = Operation(
     summary="Look at an email",
@@ -48,28 +64,21 @@ class Emails:
 
     def submit(self, req: Request, resp: Response) -> None:
         """Write one email, or give the one that stands under its key."""
-        body = bodies.parse(NewEmail, bodies.read(req))
-        write = submit.submit_email(
-            self._rt,
-            EmailRequest(
-                dedup_key=body.dedup_key,
-                template=body.template,
-                to=body.to or (),
-                account_id=body.account_id,
-                data=body.data or {},
-                reply_to=body.reply_to or (),
-                sender=body.from_,
-                on_ambiguous=body.on_ambiguous,
-                send_at=body.send_at,
-                not_after=body.not_after,
-                priority=submit.DEFAULT_PRIORITY if body.priority is None else body.priority,
-            ),
-            actor=actor_of(req),
-        )
+        asked = _asked(bodies.parse(NewEmail, bodies.read(req)))
+        write = submit.submit_email(self._rt, asked, actor=actor_of(req))
         submitted = self._rt.db.transact(write, found=write.found)
         if submitted.created:
             self._nudge()
         answer(resp, 201 if submitted.created else 200, presenting.email(submitted.email))
+
+    def submit_batch(self, req: Request, resp: Response) -> None:
+        """Write emails in one transaction, and say what each came to."""
+        raw = bodies.read(req)
+        key = keyed.key_of(req, _BATCH, raw)
+        items: Sequence[object] = bodies.parse(NewEmails, raw, unread="emails").emails
+        asked = [_read(item) for item in items]
+        write = submit.submit_emails(self._rt, asked, actor=actor_of(req))
+        keyed.give(resp, idempotency.answer(self._rt, key, write, _present), self._nudge)
 
     def show(self, req: Request, resp: Response, email_id: str) -> None:
         """Give one email with everything that happened to it."""
@@ -98,3 +107,41 @@ class Emails:
         )
         items = [presenting.email(view) for view in found.items]
         answer(resp, 200, presenting.EmailPage(items=items, next=found.next))
+
+
+def _asked(body: NewEmail) -> EmailRequest:
+    return EmailRequest(
+        dedup_key=body.dedup_key,
+        template=body.template,
+        to=body.to or (),
+        account_id=body.account_id,
+        data=body.data or {},
+        reply_to=body.reply_to or (),
+        sender=body.from_,
+        on_ambiguous=body.on_ambiguous,
+        send_at=body.send_at,
+        not_after=body.not_after,
+        priority=submit.DEFAULT_PRIORITY if body.priority is None else body.priority,
+    )
+
+
+def _read(item: object) -> EmailRequest | InvalidFields:
+    try:
+        return _asked(bodies.check(NewEmail, item))
+    except InvalidFields as refused:
+        return refused
+
+
+def _present(results: Sequence[Submitted | RequestRefused]) -> Answer:
+    items = [_item(result) for result in results]
+    due = any(isinstance(result, Submitted) and result.created for result in results)
+    # ASCII, as in errors.write.
+    return Answer(status=200, text=json.dumps({"items": items}), due=due)
+
+
+def _item(result: Submitted | RequestRefused) -> dict[str, object]:
+    if isinstance(result, RequestRefused):
+        problem = errors.problem_of(result)
+        return {"status": problem.status, "error": errors.content(problem)}
+    shown = presenting.email(result.email).model_dump(mode="json")
+    return {"status": 201 if result.created else 200, "email": shown}

@@ -87,23 +87,28 @@ def handle(req: Request, resp: Response, error: Exception, _: dict[str, Any]) ->
     write(resp, problem)
 
 
-def write(resp: Response, problem: Problem) -> None:
-    """Put a problem into a response."""
+def content(problem: Problem) -> dict[str, object]:
+    """Give a problem as the JSON object of RFC 9457."""
     anchor, title = TITLES.get(
         problem.status, ("other", falcon.code_to_http_status(problem.status))
     )
-    content: dict[str, object] = {
+    told: dict[str, object] = {
         "type": f"/docs#{anchor}",
         "title": title,
         "status": problem.status,
         "detail": problem.detail,
     }
     if problem.fields is not None:
-        content["errors"] = dict(problem.fields)
+        told["errors"] = dict(problem.fields)
+    return told
+
+
+def write(resp: Response, problem: Problem) -> None:
+    """Put a problem into a response."""
     resp.status = problem.status
     resp.content_type = PROBLEM
     # ASCII, because a field's name is the caller's text and may hold half a surrogate pair.
-    resp.data = json.dumps(content).encode("ascii")
+    resp.data = json.dumps(content(problem)).encode("ascii")
     resp.set_headers(dict(problem.headers))
 
 

@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SkipValidation,
     StrictBool,
     WithJsonSchema,
 )
@@ -120,6 +121,13 @@ class NewEmail(_Sent):
     priority: Annotated[int, Field(strict=True)] | None = Field(
         None, ge=0, le=9, description="0 to 9, higher first; default 5"
     )
+
+
+class NewEmails(_Sent):
+    """Up to 500 mails to be sent, each as if it came alone."""
+
+    # Each is checked by itself: what one is refused for is no matter of the others.
+    emails: list[SkipValidation[NewEmail]] = Field(max_length=500)
 
 
 class Resolution(_Sent):

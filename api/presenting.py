@@ -142,6 +142,26 @@ class InvalidFieldsProblem(Problem):
     errors: dict[str, str]
 
 
+class Taken(Shown):
+    """One email of a batch: 201 for a new one, 200 for the one that stands under its key."""
+
+    status: Literal[200, 201]
+    email: Email
+
+
+class Refused(Shown):
+    """One email of a batch that was refused; fields are named as they stand in it."""
+
+    status: Literal[409, 422]
+    error: InvalidFieldsProblem | Problem
+
+
+class Batch(Shown):
+    """What became of each email, in the order in which they came."""
+
+    items: list[Taken | Refused]
+
+
 def account(row: accounts.Account) -> Account:
     """Present an account."""
     return Account.model_validate(row)

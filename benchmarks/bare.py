@@ -22,10 +22,10 @@ from mail_service.domain.facts import KnownFact
 from mail_service.domain.states import OnAmbiguous
 from mail_service.ports import TAG_NAME
 from mail_service.settings import Process
-from mail_service.store import accounts, events, outbox
+from mail_service.store import events, intake
 from mail_service.store.database import Tx
 from mail_service.store.events import NewEvent
-from mail_service.store.outbox import NewEmail, NewRecipient
+from mail_service.store.intake import NewAccount, NewEmail, NewRecipient
 from mail_service.store.session import Session
 from mail_service.workflows.match import call_of, have_effect, stands
 
@@ -92,11 +92,10 @@ class Accounts:
             recipients=(recipient,),
         )
         with _connections().connection() as connection:
-            tx = Tx(connection)
-            accounts.add(
-                tx, account_id=account_id, email=address, address_hash=hashed, name=body["name"]
+            account = NewAccount(
+                id=account_id, email=address, address_hash=hashed, name=body["name"]
             )
-            outbox.add(tx, email, "bare")
+            intake.open_account(Tx(connection), account, email, "bare")
         resp.status = falcon.HTTP_201
         resp.text = json.dumps({"account": str(account_id), "email": str(email_id)})
 

@@ -15,7 +15,7 @@ from mail_service.cli.bench_place import TOPIC, Place
 from mail_service.domain.outcomes import Accepted
 from mail_service.ports import TAG_HEADER, TAG_NAME
 from mail_service.sandbox.signing import Signer
-from mail_service.workflows import dispatch
+from mail_service.workflows import dispatch, record
 from mail_service.workflows.dispatch import Ended
 
 _WAVE = 100
@@ -46,7 +46,7 @@ def submitted(place: Place, count: int) -> list[Call]:
                 for n, claim in enumerate(claims)
             ]  # fmt: skip
             number += len(claims)
-            dispatch.record(rt, accepted)
+            record.results(rt, accepted)
     with place.database.connect() as connection:
         rows: Sequence[tuple[uuid.UUID, str, str, str]] = connection.execute(
             "SELECT a.email_id, a.request_tag, a.provider_message_id, r.address "

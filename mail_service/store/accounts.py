@@ -1,5 +1,6 @@
 """Accounts: whose registration an email may belong to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -17,26 +18,15 @@ class Account:
     created_at: datetime
 
 
-def add(
-    tx: Tx, *, account_id: UUID, email: str, address_hash: bytes, name: str | None
-) -> Account | None:
-    """Write an account; None when the mailbox has one already."""
-    return tx.one(
+def by_ids(tx: Tx, account_ids: Sequence[UUID]) -> list[Account]:
+    """Give those of the accounts that are there."""
+    return tx.all(
         Account,
-        """
-        INSERT INTO mail_service.accounts (id, email, address_hash, name)
-        VALUES (%s, %s, %s, %s)
-        ON CONFLICT (address_hash) DO NOTHING
-        RETURNING id, email, name, created_at
-        """,
-        (account_id, email, address_hash, name),
+        "SELECT id, email, name, created_at FROM mail_service.accounts WHERE id = ANY(%s)",
+        (list(account_ids),),
     )
 
 
 def by_id(tx: Tx, account_id: UUID) -> Account | None:
     """Give an account, or None."""
-    return tx.one(
-        Account,
-        "SELECT id, email, name, created_at FROM mail_service.accounts WHERE id = %s",
-        (account_id,),
-    )
+    return next(iter(by_ids(tx, [account_id])), None)

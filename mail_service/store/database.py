@@ -30,6 +30,9 @@ REPEATABLE = (
 )
 REPEATS = 5
 
+TOO_LATE = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
+"""A time limit of the server's ended a statement: it was not done."""
+
 TRANSACTION_SECONDS = 10.0
 """When a transaction's connection is cut from our side: the server is frozen, or it would have ended
 the statement by itself before."""
@@ -118,17 +121,24 @@ class Transactions:
     def statement(self) -> Generator[Tx]:
         """Open a transaction for one statement, which commits itself: a third of the round trips.
 
-        For a look, and for a write that may be done twice: one whose answer is lost is told as
-        Unavailable, like one that was not done.
+        For a look, and for a write that may be done twice. Raises CommitUnknown, which is Unavailable,
+        where the database went away while it ran: it was done, or it was not.
         """
-        with _faults_as_ours(), self.connected() as connection:
-            tx = Tx(connection)
-            connection.autocommit = True
+        tx: Tx | None = None
+        with _faults_as_ours():
             try:
-                yield tx
-            finally:
-                if not connection.closed:
-                    connection.autocommit = False
+                with self.connected() as connection:
+                    tx = Tx(connection)
+                    connection.autocommit = True
+                    try:
+                        yield tx
+                    finally:
+                        if not connection.closed:
+                            connection.autocommit = False
+            except (psycopg.OperationalError, psycopg.InterfaceError) as lost:
+                if tx is None or isinstance(lost, (*REPEATABLE, *TOO_LATE)):
+                    raise
+                raise CommitUnknown("the database is not reachable any more") from lost
         tx.committed()
 
     def transact(
@@ -143,8 +153,22 @@ class Transactions:
         to the commit was lost, ``found`` looks for what it wrote, in a new transaction; the work is
         never run again blindly.
         """
+        return self._found(lambda: self._repeat(self.transaction, work), found)
+
+    def transact_one(
+        self,
+        work: Callable[[Tx], Answer],
+        *,
+        found: Callable[[Tx], Answer | None] | None = None,
+    ) -> Answer:
+        """Do the same with work that is one statement, which commits itself."""
+        return self._found(lambda: self._repeat(self.statement, work), found)
+
+    def _found(
+        self, write: Callable[[], Answer], found: Callable[[Tx], Answer | None] | None
+    ) -> Answer:
         try:
-            return self._repeat(work)
+            return write()
         except CommitUnknown:
             if found is None:
                 raise
@@ -154,16 +178,18 @@ class Transactions:
                 raise
             return written
 
-    def _repeat(self, work: Callable[[Tx], Answer]) -> Answer:
+    def _repeat(
+        self, opened: Callable[[], AbstractContextManager[Tx]], work: Callable[[Tx], Answer]
+    ) -> Answer:
         for repeat in range(1, REPEATS):
             try:
-                with self.transaction() as tx:
+                with opened() as tx:
                     return work(tx)
             except REPEATABLE:
                 # Too short to be noticed, long enough for the other one to finish.
                 time.sleep(0.01 * repeat)
         try:
-            with self.transaction() as tx:
+            with opened() as tx:
                 return work(tx)
         except (
             psycopg.errors.DeadlockDetected,
@@ -179,7 +205,7 @@ def _faults_as_ours() -> Generator[None]:
         yield
     except PoolTimeout as full:
         raise Unavailable("no database connection within the time limit") from full
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled) as late:
+    except TOO_LATE as late:
         raise Unavailable("the database took too long") from late
     except REPEATABLE:
         raise

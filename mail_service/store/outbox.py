@@ -1,59 +1,19 @@
-"""Every statement that can move an email, each with its guard and its line in the journal.
+"""The statements that can move an email, each with its guard and its line in the journal.
 
 A statement that moves emails writes ``email_transitions`` in the same breath, so that no move can
-happen without its row; the claim does so in :mod:`claims`. Each names what it relies on: the lease
-token where the email is leased, else the state it leaves.
+happen without its row; so do the claim in :mod:`claims` and the plain acceptance in :mod:`acceptances`.
+Each names what it relies on: the lease token where the email is leased, else the state it leaves.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from mail_service.domain.sending import Move
-from mail_service.domain.states import Email, EmailState, OnAmbiguous
+from mail_service.domain.states import Email, EmailState
 from mail_service.store.database import Tx
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewRecipient:
-    """One recipient of an email to be written."""
-
-    id: UUID
-    kind: str
-    address: str
-    address_hash: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEmail:
-    """An email to be written, with everything it needs to be sent."""
-
-    id: UUID
-    account_id: UUID | None
-    dedup_key: str
-    intent_hash: bytes
-    template: str
-    template_checksum: str
-    sender: str
-    on_ambiguous: OnAmbiguous
-    priority: int
-    send_at: datetime | None
-    not_after: datetime | None
-    data: dict[str, Any]
-    reply_to: tuple[str, ...]
-    recipients: tuple[NewRecipient, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """The email that already holds a dedup key."""
-
-    id: UUID
-    intent_hash: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,71 +23,6 @@ class Step:
     email: Email
     move: Move
     attempt_id: UUID | None
-
-
-def add(tx: Tx, email: NewEmail, actor: str) -> datetime | None:
-    """Write an email, its content and its recipients; gives its time, None if the key is taken."""
-    return tx.maybe(
-        datetime,
-        """
-        WITH added AS (
-            INSERT INTO mail_service.email_outbox
-                (id, account_id, dedup_key, intent_hash, template, template_checksum, sender,
-                 on_ambiguous, priority, recipient_count, not_after, due_at, next_attempt_at)
-            VALUES (%(id)s, %(account_id)s, %(dedup_key)s, %(intent_hash)s, %(template)s,
-                    %(template_checksum)s, %(sender)s, %(on_ambiguous)s, %(priority)s,
-                    cardinality(%(recipient_ids)s::uuid[]), %(not_after)s,
-                    COALESCE(%(send_at)s, mail_service.clock()),
-                    COALESCE(%(send_at)s, mail_service.clock()))
-            ON CONFLICT (dedup_key) DO NOTHING
-            RETURNING id, created_at
-        ), content AS (
-            INSERT INTO mail_service.email_payloads (email_id, data, reply_to)
-            SELECT id, %(data)s, %(reply_to)s FROM added
-        ), addressed AS (
-            INSERT INTO mail_service.email_recipients
-                (id, email_id, position, kind, address, address_hash)
-            SELECT r.id, added.id, r.position, r.kind, r.address, r.address_hash
-            FROM added, unnest(
-                %(recipient_ids)s::uuid[], %(kinds)s::mail_service.recipient_kind[],
-                %(addresses)s::text[], %(hashes)s::bytea[]
-            ) WITH ORDINALITY AS r (id, kind, address, address_hash, position)
-        ), journal AS (
-            INSERT INTO mail_service.email_transitions (email_id, from_state, to_state, actor)
-            SELECT id, NULL, 'pending', %(actor)s FROM added
-        )
-        SELECT created_at FROM added
-        """,
-        {
-            "id": email.id,
-            "account_id": email.account_id,
-            "dedup_key": email.dedup_key,
-            "intent_hash": email.intent_hash,
-            "template": email.template,
-            "template_checksum": email.template_checksum,
-            "sender": email.sender,
-            "on_ambiguous": email.on_ambiguous,
-            "priority": email.priority,
-            "send_at": email.send_at,
-            "not_after": email.not_after,
-            "data": Jsonb(email.data),
-            "reply_to": list(email.reply_to),
-            "recipient_ids": [r.id for r in email.recipients],
-            "kinds": [r.kind for r in email.recipients],
-            "addresses": [r.address for r in email.recipients],
-            "hashes": [r.address_hash for r in email.recipients],
-            "actor": actor,
-        },
-    )
-
-
-def standing(tx: Tx, dedup_key: str) -> Standing | None:
-    """Give the email that holds a dedup key, or None."""
-    return tx.one(
-        Standing,
-        "SELECT id, intent_hash FROM mail_service.email_outbox WHERE dedup_key = %s",
-        (dedup_key,),
-    )
 
 
 _EMAIL = """

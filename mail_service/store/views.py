@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 from uuid import UUID
 
 from mail_service.domain.events import EXPECTED_WITHIN_SECONDS, EventKind
@@ -91,6 +91,9 @@ class DecisionView:
     at: datetime
 
 
+Part = TypeVar("Part", RecipientView, AttemptView, EventView, DecisionView)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailRow:
     """The email's own row."""
@@ -155,13 +158,17 @@ _NARROWED: Mapping[str, LiteralString] = {
 
 def by_id(tx: Tx, email_id: UUID) -> EmailView | None:
     """Give one email with everything, or None."""
+    return next(iter(by_ids(tx, [email_id])), None)
+
+
+def by_ids(tx: Tx, email_ids: Sequence[UUID]) -> list[EmailView]:
+    """Give those of the emails that are there, with everything."""
     rows = tx.all(
         EmailRow,
-        f"SELECT {_EMAIL} FROM mail_service.email_outbox o WHERE o.id = %s",
-        (email_id,),
+        f"SELECT {_EMAIL} FROM mail_service.email_outbox o WHERE o.id = ANY(%s)",
+        (list(email_ids),),
     )
-    views = _complete(tx, rows)
-    return views[0] if views else None
+    return _complete(tx, rows)
 
 
 def page(
@@ -183,10 +190,14 @@ def page(
     asked = "".join(f" AND {text}" for name, text in _NARROWED.items() if params[name] is not None)
     rows = tx.all(
         EmailRow,
+        # The page is found by ids first, which an index answers alone where only a state is asked for.
         f"""
-        SELECT {_EMAIL} FROM mail_service.email_outbox o
-        WHERE true {asked}
-        ORDER BY o.created_at DESC, o.id DESC LIMIT %(limit)s
+        SELECT {_EMAIL} FROM (
+            SELECT o.id FROM mail_service.email_outbox o
+            WHERE true {asked}
+            ORDER BY o.created_at DESC, o.id DESC LIMIT %(limit)s
+        ) page JOIN mail_service.email_outbox o ON o.id = page.id
+        ORDER BY o.created_at DESC, o.id DESC
         """,
         params | {"limit": limit},
     )
@@ -198,64 +209,79 @@ def _complete(tx: Tx, rows: Sequence[EmailRow]) -> list[EmailView]:
     ids = [row.id for row in rows]
     if not ids:
         return []
-    recipients = tx.all(
-        RecipientView,
-        """
-        SELECT r.email_id, r.address, r.kind::text AS kind, r.delivered_at, r.bounced_at,
-               r.bounce_type, r.bounce_subtype, r.complained_at, r.complaint_type, r.delayed_at,
-               r.rejected_at, r.suppressed_at,
-               COALESCE(c.any_call, false) AS in_call, COALESCE(c.accepted, false) AS in_accepted_call
-        FROM mail_service.email_recipients r
-        LEFT JOIN LATERAL (
-            SELECT true AS any_call, bool_or(
-                       a.state = 'accepted'
-                       OR (a.resolved_by = 'operator' AND a.decision = 'submitted')) AS accepted
-            FROM mail_service.attempt_recipients ar
-            JOIN mail_service.send_attempts a ON a.id = ar.attempt_id
-            WHERE ar.recipient_id = r.id HAVING count(*) > 0
-        ) c ON true
-        WHERE r.email_id = ANY(%s) ORDER BY r.email_id, r.position
-        """,
-        (ids,),
+    recipients = _by_email(
+        tx.all(
+            RecipientView,
+            """
+            SELECT r.email_id, r.address, r.kind::text AS kind, r.delivered_at, r.bounced_at,
+                   r.bounce_type, r.bounce_subtype, r.complained_at, r.complaint_type, r.delayed_at,
+                   r.rejected_at, r.suppressed_at,
+                   COALESCE(c.any_call, false) AS in_call, COALESCE(c.accepted, false) AS in_accepted_call
+            FROM mail_service.email_recipients r
+            LEFT JOIN LATERAL (
+                SELECT true AS any_call, bool_or(
+                           a.state = 'accepted'
+                           OR (a.resolved_by = 'operator' AND a.decision = 'submitted')) AS accepted
+                FROM mail_service.attempt_recipients ar
+                JOIN mail_service.send_attempts a ON a.id = ar.attempt_id
+                WHERE ar.recipient_id = r.id HAVING count(*) > 0
+            ) c ON true
+            WHERE r.email_id = ANY(%s) ORDER BY r.email_id, r.position
+            """,
+            (ids,),
+        )
     )
-    attempts = tx.all(
-        AttemptView,
-        """
-        SELECT email_id, id, number, epoch, state, request_tag, provider_message_id, error_class,
-               error_code, started_at, finished_at, decision, resolved_by,
-               state = 'accepted'
-               AND started_at < mail_service.clock() - make_interval(secs => %s)
-               AND NOT EXISTS (SELECT FROM mail_service.ses_events e WHERE e.attempt_id = a.id)
-                   AS unconfirmed
-        FROM mail_service.send_attempts a WHERE email_id = ANY(%s) ORDER BY email_id, number
-        """,
-        (EXPECTED_WITHIN_SECONDS, ids),
+    attempts = _by_email(
+        tx.all(
+            AttemptView,
+            """
+            SELECT email_id, id, number, epoch, state, request_tag, provider_message_id, error_class,
+                   error_code, started_at, finished_at, decision, resolved_by,
+                   state = 'accepted'
+                   AND started_at < mail_service.clock() - make_interval(secs => %s)
+                   AND NOT EXISTS (SELECT FROM mail_service.ses_events e WHERE e.attempt_id = a.id)
+                       AS unconfirmed
+            FROM mail_service.send_attempts a WHERE email_id = ANY(%s) ORDER BY email_id, number
+            """,
+            (EXPECTED_WITHIN_SECONDS, ids),
+        )
     )
-    events = tx.all(
-        EventView,
-        """
-        SELECT a.email_id, e.id, e.kind, e.occurred_at, e.received_at
-        FROM mail_service.ses_events e
-        JOIN mail_service.send_attempts a ON a.id = e.attempt_id
-        WHERE a.email_id = ANY(%s) ORDER BY a.email_id, e.occurred_at, e.received_at, e.id
-        """,
-        (ids,),
+    events = _by_email(
+        tx.all(
+            EventView,
+            """
+            SELECT a.email_id, e.id, e.kind, e.occurred_at, e.received_at
+            FROM mail_service.ses_events e
+            JOIN mail_service.send_attempts a ON a.id = e.attempt_id
+            WHERE a.email_id = ANY(%s) ORDER BY a.email_id, e.occurred_at, e.received_at, e.id
+            """,
+            (ids,),
+        )
     )
-    decisions = tx.all(
-        DecisionView,
-        """
-        SELECT email_id, decided_by AS by, decision, reason, decided_at AS at
-        FROM mail_service.email_decisions WHERE email_id = ANY(%s) ORDER BY decided_at, id
-        """,
-        (ids,),
+    decisions = _by_email(
+        tx.all(
+            DecisionView,
+            """
+            SELECT email_id, decided_by AS by, decision, reason, decided_at AS at
+            FROM mail_service.email_decisions WHERE email_id = ANY(%s) ORDER BY decided_at, id
+            """,
+            (ids,),
+        )
     )
     return [
         EmailView(
             email=row,
-            recipients=[r for r in recipients if r.email_id == row.id],
-            attempts=[a for a in attempts if a.email_id == row.id],
-            events=[e for e in events if e.email_id == row.id],
-            decisions=[d for d in decisions if d.email_id == row.id],
+            recipients=recipients.get(row.id, ()),
+            attempts=attempts.get(row.id, ()),
+            events=events.get(row.id, ()),
+            decisions=decisions.get(row.id, ()),
         )
         for row in rows
     ]
+
+
+def _by_email(rows: Sequence[Part]) -> Mapping[UUID, Sequence[Part]]:
+    found: dict[UUID, list[Part]] = {}
+    for row in rows:
+        found.setdefault(row.email_id, []).append(row)
+    return found

@@ -33,10 +33,11 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What to answer: a status, a JSON text, and whether it is a replay."""
+    """What to answer: a status, a JSON text, whether mail became due by it, and whether it is a replay."""
 
     status: int
     text: str
+    due: bool = False
     replayed: bool = False
 
 
@@ -51,7 +52,8 @@ def answer(
     Raises Conflict while a twin is in flight, InvalidFields when the key came with another body.
     """
     if key is None:
-        return present(rt.db.transact(write, found=write.found))
+        alone = rt.db.transact_one if write.one_statement else rt.db.transact
+        return present(alone(write, found=write.found))
     key_hash = hashlib.sha256(key.key.encode()).digest()
     body_hash = hashlib.sha256(key.body).digest()
     name = hashlib.sha256(b"\0".join([key.api_key_id.bytes, key.route.encode(), key_hash])).digest()
@@ -79,6 +81,8 @@ def answer(
 
     def found(tx: Tx) -> Answer | None:
         stored = idempotency.find(tx, api_key_id=key.api_key_id, route=key.route, key_hash=key_hash)
-        return Answer(status=stored.status, text=stored.answer) if stored is not None else None
+        if stored is None:
+            return None
+        return Answer(status=stored.status, text=stored.answer, due=True)
 
     return rt.db.transact(once, found=found)

@@ -5,21 +5,22 @@ done: a function of a transaction. So the caller can put the write and the answe
 key into one transaction (:mod:`idempotency`).
 """
 
-import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from mail_service.domain.address import CONTROL, keyed_hash
+from mail_service.domain.content import Template
 from mail_service.domain.states import OnAmbiguous
-from mail_service.errors import Conflict, Impossible, InvalidFields
+from mail_service.errors import Conflict, InvalidFields, RequestRefused
 from mail_service.runtime import Runtime
-from mail_service.store import accounts, housekeeping, outbox, views
+from mail_service.store import accounts, housekeeping, views
+from mail_service.store import intake as rows
 from mail_service.store.accounts import Account
 from mail_service.store.database import Tx
-from mail_service.store.outbox import NewEmail
+from mail_service.store.intake import NewAccount, NewEmail
 from mail_service.store.views import EmailView
 from mail_service.workflows import intake
 from mail_service.workflows.checks import (
@@ -30,7 +31,7 @@ from mail_service.workflows.checks import (
     check_template,
     check_times,
 )
-from mail_service.workflows.intake import Write
+from mail_service.workflows.intake import Submitted, Write
 
 DEFAULT_PRIORITY = 5
 MAX_RECIPIENTS = 50  # of one SES call, To, Cc and Bcc together
@@ -71,14 +72,6 @@ class Opened:
     email: EmailView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """The email under this key, and whether this request wrote it."""
-
-    email: EmailView
-    created: bool
-
-
 def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[Opened]:
     """Check a sign-up and give its write: account, outbox row and recipient together, or none.
 
@@ -98,46 +91,88 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[O
     hashed = keyed_hash(rt.address_key, address)
     account_id, email_id = rt.new_id(), rt.new_id()
 
+    account = NewAccount(id=account_id, email=address, address_hash=hashed, name=name)
+    email = NewEmail(
+        id=email_id,
+        account_id=account_id,
+        dedup_key=f"welcome:{account_id}:v1",
+        intent_hash=intake.intent(rt, {"account": str(account_id)}),
+        template=template.name,
+        template_checksum=template.checksum,
+        sender=rt.settings.default_sender,
+        on_ambiguous=OnAmbiguous(template.on_ambiguous),
+        priority=DEFAULT_PRIORITY,
+        send_at=None,
+        not_after=None,
+        data=data,
+        reply_to=(),
+        recipients=(intake.recipient(rt, address, hashed),),
+    )
+
     def write(tx: Tx) -> Opened:
-        account = accounts.add(
-            tx, account_id=account_id, email=address, address_hash=hashed, name=name
-        )
-        if account is None:
+        created_at = rows.open_account(tx, account, email, actor)
+        if created_at is None:
             raise Conflict("this address has an account")
-        email = NewEmail(
-            id=email_id,
-            account_id=account.id,
-            dedup_key=f"welcome:{account.id}:v1",
-            intent_hash=intake.intent(rt, {"account": str(account.id)}),
-            template=template.name,
-            template_checksum=template.checksum,
-            sender=rt.settings.default_sender,
-            on_ambiguous=OnAmbiguous(template.on_ambiguous),
-            priority=DEFAULT_PRIORITY,
-            send_at=None,
-            not_after=None,
-            data=data,
-            reply_to=(),
-            recipients=(intake.recipient(rt, address, hashed),),
+        return Opened(
+            account=Account(id=account_id, email=address, name=name, created_at=created_at),
+            email=intake.written_view(tx, email, created_at),
         )
-        view = intake.add(tx, email, actor)
-        if view is None:
-            raise Impossible("a new account's id was used in a dedup key before")
-        return Opened(account=account, email=view)
 
     def found(tx: Tx) -> Opened | None:
-        account, view = accounts.by_id(tx, account_id), views.by_id(tx, email_id)
-        return Opened(account=account, email=view) if account and view else None
+        known, view = accounts.by_id(tx, account_id), views.by_id(tx, email_id)
+        return Opened(account=known, email=view) if known and view else None
 
-    return Write(write, found)
+    return Write(write, found, one_statement=True)
 
 
 def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Submitted]:
     """Check a request to send and give its write: one email, or the one that stands under its key.
 
-    The checks raise InvalidFields; so does the write where the account is not there. The write
-    raises Conflict when the key stands for another intent.
+    The batch of one, whose refusal is raised: InvalidFields by the checks, and by the write where the
+    account is not there; Conflict by the write when the key stands for another intent.
     """
+    batch = _write(rt, [_check(rt, request)], actor)
+
+    def found(tx: Tx) -> Submitted | None:
+        told = batch.found(tx)
+        return None if told is None else _only(told)
+
+    return Write(lambda tx: _only(batch(tx)), found)
+
+
+def submit_emails(
+    rt: Runtime, requests: Sequence[EmailRequest | RequestRefused], *, actor: str
+) -> Write[list[Submitted | RequestRefused]]:
+    """Check many requests and give their write: what each comes to, as if they came one after the other.
+
+    A refusal is that request's result and no other's. One that was refused before stays where it is.
+    """
+    return _write(rt, [_checked(rt, request) for request in requests], actor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """A request that is sound by itself. What depends on the database is still to be looked at."""
+
+    request: EmailRequest
+    template: Template
+    to: Sequence[str]
+    reply_to: Sequence[str]
+    sender: str
+    intent: bytes
+    id: UUID
+
+
+def _checked(rt: Runtime, request: EmailRequest | RequestRefused) -> _Checked | RequestRefused:
+    if isinstance(request, RequestRefused):
+        return request
+    try:
+        return _check(rt, request)
+    except InvalidFields as refused:
+        return refused
+
+
+def _check(rt: Runtime, request: EmailRequest) -> _Checked:
     problems: dict[str, str] = {}
     check_dedup_key(request.dedup_key, problems)
     if bool(request.to) == (request.account_id is not None):
@@ -177,54 +212,92 @@ def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Sub
             "priority": request.priority,
         },
     )
+    return _Checked(
+        request=request,
+        template=template,
+        to=[address for address in to if address is not None],
+        reply_to=[address for address in reply_to if address is not None],
+        sender=sender,
+        intent=intent,
+        id=rt.new_id(),
+    )
 
-    email_id = rt.new_id()
 
-    def write(tx: Tx) -> Submitted:
-        check_times(tx, send_at=request.send_at, not_after=request.not_after)
-        addresses = [address for address in to if address is not None]
-        if request.account_id is not None:
-            account = accounts.by_id(tx, request.account_id)
-            if account is None or account.email is None:
-                raise InvalidFields({"account_id": "expected the id of an account"})
-            addresses = [account.email]
-        email = NewEmail(
-            id=email_id,
-            account_id=request.account_id,
-            dedup_key=request.dedup_key,
-            intent_hash=intent,
-            template=template.name,
-            template_checksum=template.checksum,
-            sender=sender,
-            on_ambiguous=request.on_ambiguous or OnAmbiguous(template.on_ambiguous),
-            priority=request.priority,
-            send_at=request.send_at,
-            not_after=request.not_after,
-            data=request.data,
-            reply_to=tuple(address for address in reply_to if address is not None),
-            recipients=tuple(
-                intake.recipient(rt, address, keyed_hash(rt.address_key, address))
-                for address in addresses
-            ),
-        )
-        view = intake.add(tx, email, actor)
-        if view is not None:
-            return Submitted(email=view, created=True)
-        standing = outbox.standing(tx, request.dedup_key)
-        if standing is None:
-            raise Impossible("a dedup key was taken and is not there")
-        if not hmac.compare_digest(standing.intent_hash, intent):
-            raise Conflict("dedup_key stands for an email with another content or recipient")
-        known = views.by_id(tx, standing.id)
-        if known is None:
-            raise Impossible("an email is gone whose key is there")
-        return Submitted(email=known, created=False)
+def _write(
+    rt: Runtime, asked: Sequence[_Checked | RequestRefused], actor: str
+) -> Write[list[Submitted | RequestRefused]]:
+    told: list[Submitted | RequestRefused] = []
 
-    def found(tx: Tx) -> Submitted | None:
-        view = views.by_id(tx, email_id)
-        return Submitted(email=view, created=True) if view else None
+    def write(tx: Tx) -> list[Submitted | RequestRefused]:
+        accounts = _accounts(tx, asked)
+        ready = [_ready(rt, tx, one, accounts) for one in asked]
+        done = iter(intake.submit(tx, [one for one in ready if isinstance(one, NewEmail)], actor))
+        told[:] = [next(done) if isinstance(one, NewEmail) else one for one in ready]
+        return told
+
+    def found(tx: Tx) -> list[Submitted | RequestRefused] | None:
+        # Its rows came with the commit or not at all; what was told beside them is the same either way.
+        new = [one.email.email.id for one in told if isinstance(one, Submitted) and one.created]
+        return told if len(views.by_ids(tx, new)) == len(new) else None
 
     return Write(write, found)
+
+
+def _accounts(tx: Tx, asked: Sequence[_Checked | RequestRefused]) -> dict[UUID, str]:
+    """Give the addresses of the accounts that are asked for, where they have one."""
+    ids = {
+        one.request.account_id
+        for one in asked
+        if isinstance(one, _Checked) and one.request.account_id is not None
+    }
+    if not ids:
+        return {}
+    return {
+        account.id: account.email
+        for account in accounts.by_ids(tx, list(ids))
+        if account.email is not None
+    }
+
+
+def _ready(
+    rt: Runtime, tx: Tx, one: _Checked | RequestRefused, addresses: Mapping[UUID, str]
+) -> NewEmail | RequestRefused:
+    if isinstance(one, RequestRefused):
+        return one
+    request, to = one.request, one.to
+    try:
+        check_times(tx, send_at=request.send_at, not_after=request.not_after)
+    except InvalidFields as refused:
+        return refused
+    if request.account_id is not None:
+        if request.account_id not in addresses:
+            return InvalidFields({"account_id": "expected the id of an account"})
+        to = [addresses[request.account_id]]
+    return NewEmail(
+        id=one.id,
+        account_id=request.account_id,
+        dedup_key=request.dedup_key,
+        intent_hash=one.intent,
+        template=one.template.name,
+        template_checksum=one.template.checksum,
+        sender=one.sender,
+        on_ambiguous=request.on_ambiguous or OnAmbiguous(one.template.on_ambiguous),
+        priority=request.priority,
+        send_at=request.send_at,
+        not_after=request.not_after,
+        data=request.data,
+        reply_to=tuple(one.reply_to),
+        recipients=tuple(
+            intake.recipient(rt, address, keyed_hash(rt.address_key, address)) for address in to
+        ),
+    )
+
+
+def _only(results: Sequence[Submitted | RequestRefused]) -> Submitted:
+    (result,) = results
+    if isinstance(result, RequestRefused):
+        raise result
+    return result
 
 
 def wake(rt: Runtime) -> None:

@@ -9,7 +9,6 @@ import pytest
 from falcon import testing
 
 from mail_service.domain.address import keyed_hash
-from mail_service.workflows import intake
 from tests.api.conftest import ACCOUNT, NOBODY, Api, key_of
 from tests.conftest import Sql
 
@@ -184,15 +183,17 @@ def test_an_idempotency_key_is_printable_ascii(standing: Api, key: str):
     assert set(answer.json["errors"]) == {"Idempotency-Key"}
 
 
-def test_a_sign_up_that_fails_after_its_rows_leaves_none(
-    api: Api, sql: Sql, monkeypatch: pytest.MonkeyPatch
-):
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("after the account, before the email")
-
-    monkeypatch.setattr(intake, "add", fail)
-    assert api.post("/v1/accounts", ACCOUNT).status_code == 500
+@pytest.mark.parametrize(
+    "table", ["email_outbox", "email_payloads", "email_recipients", "email_transitions"]
+)
+def test_a_sign_up_of_which_one_row_is_refused_leaves_none(api: Api, sql: Sql, table: str):
+    sql(f"ALTER TABLE mail_service.{table} ADD CONSTRAINT refuse_all CHECK (false)")
+    try:
+        assert api.post("/v1/accounts", ACCOUNT).status_code == 500
+    finally:
+        sql(f"ALTER TABLE mail_service.{table} DROP CONSTRAINT refuse_all")
     assert sql.one("SELECT count(*) FROM mail_service.accounts") == 0
+    assert sql.one("SELECT count(*) FROM mail_service.email_outbox") == 0
     assert api.nudges == []
 
 

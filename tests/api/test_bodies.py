@@ -46,7 +46,9 @@ def test_json_that_is_no_object_is_named_as_such(standing: Api, body: Any):
     assert answer.json["errors"] == {"body": "expected a JSON object"}
 
 
-@pytest.mark.parametrize("path", ["/v1/accounts", "/v1/emails", "/v1/suppressions"])
+@pytest.mark.parametrize(
+    "path", ["/v1/accounts", "/v1/emails", "/v1/emails/batch", "/v1/suppressions"]
+)
 def test_a_body_over_a_mebibyte_is_too_large(standing: Api, path: str):
     assert standing.post(path, b" " * (MEBIBYTE + 1)).status_code == 413
     assert standing.post(path, b" " * MEBIBYTE).status_code == 400

@@ -29,7 +29,7 @@ def test_every_operation_has_its_own_name_and_tells_its_errors(standing: Api):
 
 def test_a_body_that_the_document_does_not_allow_is_one_that_is_refused(standing: Api):
     schemas = standing.document["components"]["schemas"]
-    for name in ("NewAccount", "NewEmail", "NewSuppression", "Release"):
+    for name in ("NewAccount", "NewEmail", "NewEmails", "NewSuppression", "Release"):
         assert schemas[name]["additionalProperties"] is False
 
 

@@ -11,6 +11,7 @@ ROUTES: list[tuple[str, str, Any, str]] = [
     ("GET", f"/v1/accounts/{NOBODY}", None, "read"),
     ("DELETE", f"/v1/accounts/{NOBODY}", None, "operate"),
     ("POST", "/v1/emails", EMAIL, "send"),
+    ("POST", "/v1/emails/batch", {"emails": [EMAIL]}, "send"),
     ("GET", "/v1/emails", None, "read"),
     ("GET", f"/v1/emails/{NOBODY}", None, "read"),
     ("POST", f"/v1/emails/{NOBODY}/cancel", None, "send"),
