@@ -16,7 +16,7 @@ from mail_service.errors import Unavailable
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.line import Line
-from mail_service.workflows import dispatch, journal, reconcile
+from mail_service.workflows import dispatch, journal, reconcile, record
 from mail_service.workflows.dispatch import Claim, Ended
 from mail_service.workflows.frontier import Frontier
 
@@ -128,7 +128,7 @@ class Drain:
             if not self._is_fair():
                 # These may open a hold, whose first probe must not wait for a poll.
                 self._probe_at = min(self._probe_at, now + HELD_ROW_SECONDS)
-            self._unrecorded = dispatch.record(self._rt, self._unrecorded)
+            self._unrecorded = record.results(self._rt, self._unrecorded)
             self._record_at = now + BUSY_ROW_SECONDS if self._unrecorded else 0.0
         except Unavailable as away:
             # The results are held until the database is back, or the process must stop.
@@ -145,7 +145,7 @@ class Drain:
         group, self._unrecorded = self._unrecorded, []
         for ended in group:
             try:
-                self._unrecorded += dispatch.record(self._rt, [ended])
+                self._unrecorded += record.results(self._rt, [ended])
             except Exception as error:
                 journal.alarm("result_unusable", attempt_id=ended.row.attempt_id, exc_info=error)
                 self._unrecorded.append(ended)

@@ -11,7 +11,7 @@ from mail_service.domain.outcomes import Held, Refused
 from mail_service.ports import TAG_NAME, OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.views import EmailView
-from mail_service.workflows import dispatch, ingest, observe, submit
+from mail_service.workflows import dispatch, ingest, observe, record, submit
 from mail_service.workflows.dispatch import Claim, Ended
 from mail_service.workflows.ingest import Taken
 
@@ -49,7 +49,7 @@ def call(rt: Runtime, claim: Claim) -> Ended:
 def send_all(rt: Runtime, limit: int = 50) -> list[Claim]:
     """Take, call and record whatever is due, once."""
     claims = dispatch.take(rt, limit)
-    left = dispatch.record(rt, [call(rt, claim) for claim in claims])
+    left = record.results(rt, [call(rt, claim) for claim in claims])
     assert left == []
     return claims
 

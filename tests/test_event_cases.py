@@ -20,7 +20,7 @@ from api.app import create_app
 from mail_service.domain.address import AddressInvalid, match_key, normalise
 from mail_service.domain.outcomes import Accepted
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch
+from mail_service.workflows import record
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.signing import body_of, make_reader, notification, sign
@@ -265,7 +265,7 @@ def test_a_case_that_came_before_its_message_id_was_saved_has_the_same_end(
     ended = call(rt, take_one(rt))
     for go in requests(client, case, text):
         assert go().status_code == 200
-    assert dispatch.record(rt, [ended]) == []
+    assert record.results(rt, [ended]) == []
     if not case["expect"].get("either"):
         assert observed(sql) == expected_of(case, text)
 

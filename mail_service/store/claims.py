@@ -78,8 +78,10 @@ _LEASE: LiteralString = """
         FROM due
     ), addressed AS MATERIALIZED (
         SELECT r.id, r.email_id, r.position, r.kind, r.address,
-               EXISTS (SELECT FROM mail_service.suppressions s
-                       WHERE s.address_hash = r.address_hash AND s.released_at IS NULL) AS suppressed
+               -- Not EXISTS, and not as a partial index says it: a plan made early would read them all.
+               (SELECT count(*) > 0 FROM mail_service.suppressions s
+                WHERE s.address_hash = r.address_hash
+                  AND COALESCE(s.released_at, 'infinity') = 'infinity') AS suppressed
         FROM mail_service.email_recipients r JOIN timed ON timed.id = r.email_id
         WHERE timed.late IS NULL
     ), verdict AS MATERIALIZED (
@@ -224,8 +226,11 @@ def held_by(tx: Tx, attempt_ids: Sequence[UUID]) -> list[Claimed]:
                 WHERE ar.attempt_id = a.id) AS recipients,
                o.lane, NULL::timestamptz AS was_due
         FROM mail_service.send_attempts a
-        JOIN mail_service.email_outbox o ON o.id = a.email_id AND o.lease_token = a.id
-        JOIN mail_service.email_payloads p ON p.email_id = o.id
+        -- One by one: a plan made early would read all of them for a join.
+        JOIN LATERAL (SELECT * FROM mail_service.email_outbox
+                      WHERE id = a.email_id OFFSET 0) o ON o.lease_token = a.id
+        JOIN LATERAL (SELECT reply_to, data FROM mail_service.email_payloads
+                      WHERE email_id = o.id OFFSET 0) p ON true
         WHERE a.id = ANY(%s)
         """,
         (list(attempt_ids),),

@@ -130,7 +130,9 @@ def let_through(tx: Tx, attempt_ids: list[UUID], *, configuration_set: str | Non
             UUID,
             f"""
             SELECT a.id FROM mail_service.send_attempts a
-            JOIN mail_service.email_outbox o ON o.id = a.email_id
+            -- One by one: a plan made early would read all of them for a join.
+            JOIN LATERAL (SELECT sender_address, template_version FROM mail_service.email_outbox
+                          WHERE id = a.email_id OFFSET 0) o ON true
             WHERE a.id = ANY(%(ids)s)
               AND (EXISTS (SELECT FROM mail_service.holds h
                            WHERE h.cleared_at IS NULL AND h.probe_attempt_id = a.id)

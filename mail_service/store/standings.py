@@ -52,8 +52,9 @@ def of_calls(tx: Tx, results: Mapping[UUID, str | None]) -> dict[UUID, Standing]
         _Row,
         """
         SELECT o.id, o.state, o.epoch, o.lease_token, o.attempts, o.refusals, o.deferrals,
-               EXISTS (SELECT FROM mail_service.send_attempts s
-                       WHERE s.email_id = o.id AND s.state = 'accepted') AS accepted,
+               -- Counted: for EXISTS, a plan made while the table was small may read all of it.
+               (SELECT count(*) > 0 FROM mail_service.send_attempts s
+                WHERE s.email_id = o.id AND s.state = 'accepted') AS accepted,
                a.id AS attempt_id, a.number, a.epoch AS attempt_epoch, a.state AS attempt_state,
                a.provider_message_id,
                EXISTS (SELECT FROM mail_service.send_attempts h
@@ -65,7 +66,8 @@ def of_calls(tx: Tx, results: Mapping[UUID, str | None]) -> dict[UUID, Standing]
         FROM unnest(%(ids)s::uuid[], %(message_ids)s::text[]) AS r (attempt_id, message_id)
         -- The ids once more, so that a plan made while the table was small does not read all of it.
         JOIN mail_service.send_attempts a ON a.id = r.attempt_id AND a.id = ANY(%(ids)s::uuid[])
-        JOIN mail_service.email_outbox o ON o.id = a.email_id
+        JOIN LATERAL (SELECT * FROM mail_service.email_outbox
+                      WHERE id = a.email_id OFFSET 0) o ON true
         """,
         {"ids": list(results), "message_ids": list(results.values())},
     )

@@ -1,40 +1,22 @@
 """Sending, in three steps that a crash can fall between: take, send, record.
 
 ``take`` commits the attempts before any call, ``send`` makes one call outside any transaction, and
-``record`` writes what came of it. A crash after ``take`` leaves a lease that runs out into doubt; a
+:mod:`record` writes what came of it. A crash after ``take`` leaves a lease that runs out into doubt; a
 crash after ``send`` leaves the same, and SES's own event resolves it.
 """
 
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from uuid import UUID
 
-from mail_service.domain import sending
-from mail_service.domain.outcomes import (
-    Accepted,
-    Deferred,
-    Held,
-    HoldScope,
-    Outcome,
-    Refused,
-    Released,
-    Result,
-    Unknown,
-)
-from mail_service.domain.sending import Limits, Settlement
+from mail_service.domain.outcomes import Held, HoldScope, Outcome, Refused, Released, Result
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
-from mail_service.store import attempts, claims, outbox, standings, waves
-from mail_service.store.attempts import Finding
+from mail_service.store import attempts, claims, waves
 from mail_service.store.claims import Claimed
 from mail_service.store.database import Tx
-from mail_service.store.outbox import Step
-from mail_service.store.standings import Standing
 from mail_service.workflows import holding, journal
 from mail_service.workflows.frontier import Frontier
-from mail_service.workflows.match import match_waiting
 
 SMALL_WAVE = 5
 
@@ -82,7 +64,7 @@ def take(rt: Runtime, limit: int, frontier: Frontier | None = None) -> list[Clai
             tx, attempt_ids=ids, reserved=reserved, since=since, terms=holding.terms(rt)
         )
 
-    rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))
+    rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))
     frontier.advance(since, rows)
     return _begin(rows, begun)
 
@@ -187,123 +169,3 @@ def send(rt: Runtime, claim: Claim, outgoing: OutgoingEmail) -> Ended:
     begun = time.monotonic()
     outcome: Outcome = rt.mailer.send(outgoing)
     return Ended(row=claim.row, result=outcome, seconds=time.monotonic() - begun)
-
-
-def record(rt: Runtime, results: Sequence[Ended]) -> list[Ended]:
-    """Write what came of the calls, in one transaction; gives back those to be tried again.
-
-    An email whose row somebody holds is not waited for: it comes back, so that one lock can't keep
-    the others from being recorded. So does the second of two results of one email. A result of a lease
-    that is no longer ours is kept as evidence.
-    """
-
-    def write(tx: Tx) -> list[tuple[Ended, Settlement]]:
-        return _settle(rt, tx, results)
-
-    settled = rt.db.transact(write)
-    for ended, settlement in settled:
-        _tell(ended, settlement)
-    done = {ended.row.attempt_id for ended, _ in settled}
-    return [ended for ended in results if ended.row.attempt_id not in done]
-
-
-def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, Settlement]]:
-    limits = Limits(
-        max_attempts=rt.settings.max_attempts,
-        retry_base_seconds=rt.settings.retry_base_seconds,
-        retry_cap_seconds=rt.settings.retry_cap_seconds,
-    )
-    free = set(outbox.free(tx, [ended.row.email_id for ended in results]))
-    standing = standings.of_calls(
-        tx, {e.row.attempt_id: _message_id(e) for e in results if e.row.email_id in free}
-    )
-    reused = _reused_message_ids(results, standing)
-    settled: list[tuple[Ended, Settlement]] = []
-    findings: list[Finding] = []
-    steps: list[Step] = []
-    for ended in results:
-        # One result of an email at a time: a second one must see what the first one changed.
-        if ended.row.email_id not in free:
-            continue
-        free.discard(ended.row.email_id)
-        found = standing[ended.row.attempt_id]
-        settlement = sending.settle(
-            found.email, found.attempt, ended.result, limits=limits, jitter=rt.jitter()
-        )
-        if settlement.provider_message_id in reused:
-            settlement = replace(
-                settlement, provider_message_id=None, alarm="message_id_of_another_call"
-            )
-        settled.append((ended, settlement))
-        findings.append(_finding(ended, settlement))
-        if settlement.move is not None:
-            steps.append(Step(email=found.email, move=settlement.move, attempt_id=found.attempt.id))
-    attempts.learn(tx, findings)
-    outbox.move(tx, steps, "worker")
-    holding.learn(
-        rt,
-        tx,
-        [(ended.row, ended.result) for ended, _ in settled],
-        probes=[attempt_id for attempt_id, found in standing.items() if found.probes],
-        unknowns_before=max((found.unknowns_in_a_row for found in standing.values()), default=0),
-    )
-    named = [s.provider_message_id for _, s in settled if s.provider_message_id is not None]
-    if named:
-        match_waiting(rt, tx, named)
-    return settled
-
-
-def _reused_message_ids(
-    results: Sequence[Ended], standing: Mapping[UUID, Standing]
-) -> set[str | None]:
-    """Give the MessageIds in these results that are another call's. SES never repeats one."""
-    times = Counter(message_id for e in results if (message_id := _message_id(e)) is not None)
-    taken = {
-        _message_id(ended)
-        for ended in results
-        if ended.row.attempt_id in standing and standing[ended.row.attempt_id].message_id_taken
-    }
-    return taken | {message_id for message_id, count in times.items() if count > 1}
-
-
-def _message_id(ended: Ended) -> str | None:
-    return ended.result.provider_message_id if isinstance(ended.result, Accepted) else None
-
-
-def _finding(ended: Ended, settlement: Settlement) -> Finding:
-    result = ended.result
-    error_class = error_code = scope = None
-    if isinstance(result, Refused | Deferred | Held | Unknown):
-        error_class, error_code = result.error_class, result.error_code
-    if isinstance(result, Held):
-        scope = result.scope
-    return Finding(
-        attempt_id=ended.row.attempt_id,
-        state=settlement.attempt,
-        provider_message_id=settlement.provider_message_id,
-        decision=settlement.decision,
-        resolved_by="worker",
-        error_class=error_class,
-        error_code=error_code,
-        hold_scope=scope,
-        call_ended=True,
-    )
-
-
-def _tell(ended: Ended, settlement: Settlement) -> None:
-    result = ended.result
-    journal.stage(
-        "email.settled",
-        email_id=ended.row.email_id,
-        attempt_id=ended.row.attempt_id,
-        provider_message_id=settlement.provider_message_id,
-        attempt_state=settlement.attempt,
-        error_class=getattr(result, "error_class", None),
-        error_code=getattr(result, "error_code", None),
-        decision=settlement.decision,
-        call_ms=round(ended.seconds * 1000, 1),
-    )
-    if settlement.alarm is not None:
-        journal.alarm(
-            settlement.alarm, email_id=ended.row.email_id, attempt_id=ended.row.attempt_id
-        )

@@ -82,7 +82,7 @@ BUGS = (
                 "    ), left_out",
             ),
             Patch(
-                "mail_service/workflows/dispatch.py",
+                "mail_service/workflows/record.py",
                 "    standing = standings.of_calls(\n",
                 """    for ended in results:
         tx.run(

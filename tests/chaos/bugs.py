@@ -64,9 +64,9 @@ BUGS = (
         ("S10",),
         (
             _CLAIMS,
-            "EXISTS (SELECT FROM mail_service.suppressions s\n"
-            "                       WHERE s.address_hash = r.address_hash"
-            " AND s.released_at IS NULL) AS suppressed",
+            "(SELECT count(*) > 0 FROM mail_service.suppressions s\n"
+            "                WHERE s.address_hash = r.address_hash\n"
+            "                  AND COALESCE(s.released_at, 'infinity') = 'infinity') AS suppressed",
             "false AS suppressed",
         ),
     ),

@@ -1,7 +1,8 @@
 """A TCP proxy in front of PostgreSQL that goes wrong on purpose, and counts how often it did.
 
-It reads just enough of the protocol to know a COMMIT when it passes, so that a connection can be lost
-exactly there: the commit is done and its answer does not come, or the commit never arrives. The
+It reads just enough of the protocol to know a commit when it passes, be it told or that of a statement
+which commits itself, so that a connection can be lost exactly there: the commit is done and its answer
+does not come, or the commit never arrives. The
 client can't tell the two apart. Which connection meets what is drawn from the seed.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import socket
 import struct
 import threading
@@ -22,6 +24,8 @@ from typing import Self
 _STARTUPS = {80877103, 80877104}  # asks for TLS or GSS; the real startup follows
 _READY = b"Z\x00\x00\x00\x05"
 _CHUNK = 65536
+_WRITES = re.compile(rb"\b(INSERT INTO|UPDATE|DELETE FROM)\b")
+_DONE = re.compile(rb"(COMMIT|(SELECT|UPDATE|DELETE|INSERT \d+) \d+)\0")
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,32 @@ class Speech:
     def __init__(self) -> None:
         self._rest = b""
         self._started = False
+        self._within = False
+        self._writing: set[bytes] = set()
+        """Names of statements that write: outside a transaction, each commits itself."""
         self.name = "?"
         self.options = ""
 
     def commits(self, data: bytes) -> bool:
-        """Say whether a COMMIT stands in what has come by now and was not seen before."""
+        """Say whether a commit stands in what has come by now and was not seen before."""
         self._rest += data
         # All frames are taken, also those after the first commit.
-        return sum(_is_commit(kind, body) for kind, body in self._frames()) > 0
+        return sum(self._is_commit(kind, body) for kind, body in self._frames()) > 0
+
+    def _is_commit(self, kind: bytes, body: bytes) -> bool:
+        if kind == b"B":  # runs a statement that was parsed before
+            return not self._within and body.split(b"\0")[1] in self._writing
+        if kind == b"P":
+            name, _, query = body.partition(b"\0")
+            (self._writing.add if _WRITES.search(query) else self._writing.discard)(name)
+        elif kind == b"Q":
+            query = body
+        else:
+            return False
+        word = query[:6].upper().rstrip(b"\0")
+        if word in {b"BEGIN", b"COMMIT", b"ROLLBA"}:
+            self._within = word == b"BEGIN"
+        return word == b"COMMIT"
 
     def _frames(self) -> Iterator[tuple[bytes, bytes]]:
         while True:
@@ -74,11 +96,6 @@ class Speech:
                 told = dict(zip(words[::2], words[1::2], strict=False))
                 self.name = told.get(b"application_name", b"?").decode()
                 self.options = told.get(b"options", b"").decode()
-
-
-def _is_commit(kind: bytes, body: bytes) -> bool:
-    query = body.partition(b"\0")[2] if kind == b"P" else body
-    return kind in {b"P", b"Q"} and query[:6].upper() == b"COMMIT"
 
 
 class _Wire:
@@ -160,7 +177,7 @@ class _Wire:
             if self._swallow is not None:
                 self._swallow += data
                 if _READY in self._swallow:
-                    if b"COMMIT\0" in self._swallow:
+                    if _DONE.search(self._swallow):
                         self._count("answer_lost")
                     return
                 continue

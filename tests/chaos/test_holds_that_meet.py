@@ -6,7 +6,7 @@ import pytest
 
 from mail_service.domain.outcomes import Held, HoldScope, Outcome, Unknown
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch, observe
+from mail_service.workflows import dispatch, observe, record
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import call, write_email
@@ -41,10 +41,10 @@ def test_holds_that_were_opened_together_are_all_cleared_when_all_is_well_again(
         write_email(rt, f"order-{number}", to=(f"a{number}@example.com",))
     mailer.answers(*answers)
     claims = dispatch.take(rt, len(answers))
-    assert dispatch.record(rt, [call(rt, claim) for claim in claims]) == []
+    assert record.results(rt, [call(rt, claim) for claim in claims]) == []
     assert len(observe.open_holds(rt)) >= 2
     for _ in range(8):
         sql.advance(2 * rt.settings.retry_cap_seconds)
         claims, _ = dispatch.take_probes(rt)
-        assert dispatch.record(rt, [call(rt, claim) for claim in claims]) == []
+        assert record.results(rt, [call(rt, claim) for claim in claims]) == []
     assert observe.open_holds(rt) == []

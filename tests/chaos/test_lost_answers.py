@@ -13,7 +13,7 @@ from mail_service.domain.outcomes import Held, HoldScope
 from mail_service.errors import CommitUnknown
 from mail_service.runtime import Runtime
 from mail_service.store.database import Transactions, Tx
-from mail_service.workflows import dispatch, observe
+from mail_service.workflows import dispatch, observe, record
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import call, write_email
@@ -25,6 +25,9 @@ class Forgetful(Transactions):
     def __init__(self, rt: Runtime) -> None:
         self._db = rt.db
         self._lost = False
+
+    transact_one = Transactions.transact
+    """Work that commits itself is lost in the same way."""
 
     def connected(self) -> AbstractContextManager[psycopg.Connection]:
         return self._db.connected()
@@ -44,7 +47,7 @@ def held(rt: Runtime, mailer: ScriptedMailer, sql: Sql) -> Runtime:
     for number in range(3):
         write_email(rt, f"order-{number}", to=(f"a{number}@example.com",))
     mailer.answers(Held(scope=HoldScope.ACCOUNT, error_class="sending_paused", error_code=None))
-    assert dispatch.record(rt, [call(rt, claim) for claim in dispatch.take(rt, 1)]) == []
+    assert record.results(rt, [call(rt, claim) for claim in dispatch.take(rt, 1)]) == []
     sql.advance(2 * rt.settings.retry_base_seconds)
     return rt
 
@@ -52,7 +55,7 @@ def held(rt: Runtime, mailer: ScriptedMailer, sql: Sql) -> Runtime:
 def test_a_probe_is_found_again_and_clears_its_hold(held: Runtime) -> None:
     probes, _ = dispatch.take_probes(replace(held, db=Forgetful(held)))
     assert len(probes) == 1
-    assert dispatch.record(held, [call(held, probe) for probe in probes]) == []
+    assert record.results(held, [call(held, probe) for probe in probes]) == []
     assert observe.open_holds(held) == []
 
 

@@ -77,6 +77,36 @@ def test_a_commit_that_is_lost_is_not_done(
     assert proxy.counts == {"commit_lost": 1}
 
 
+@pytest.mark.parametrize("prepared", [False, True])
+def test_the_commit_of_a_statement_that_commits_itself_is_known(
+    url: str, proxy: Proxy, server: EmbeddedPostgres, *, prepared: bool
+) -> None:
+    said = "INSERT INTO noted VALUES (%s)"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(said, ("before",), prepare=prepared)
+        proxy.faults = Faults(answer_lost=1, commit_lost=0)
+        connection.execute("SELECT 1", prepare=prepared)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute(said, ("done",), prepare=prepared)
+    with psycopg.connect(url, autocommit=True) as connection:
+        proxy.faults = Faults(commit_lost=1)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute(said, ("not done",), prepare=prepared)
+    assert noted(server) == ["before", "done"]
+    assert proxy.counts == {"answer_lost": 1, "commit_lost": 1}
+
+
+def test_a_statement_within_a_transaction_is_no_commit(
+    url: str, proxy: Proxy, server: EmbeddedPostgres
+) -> None:
+    with psycopg.connect(url) as connection:
+        proxy.faults = Faults(commit_lost=1)
+        connection.execute("INSERT INTO noted VALUES ('something')")
+        connection.rollback()
+    assert noted(server) == []
+    assert proxy.counts == {}
+
+
 def test_the_older_driver_s_commits_are_known_as_well(
     url: str, proxy: Proxy, server: EmbeddedPostgres
 ) -> None:

@@ -46,8 +46,8 @@ BUGS = (
         "another try",
         ("S10",),
         CLAIMS,
-        "WHERE s.address_hash = r.address_hash AND s.released_at IS NULL) AS suppressed",
-        "WHERE s.address_hash = r.address_hash AND s.released_at < s.created_at) AS suppressed",
+        "AND COALESCE(s.released_at, 'infinity') = 'infinity') AS suppressed",
+        "AND s.released_at < s.created_at) AS suppressed",
     ),
     bug(
         "nobody looks at suppressions again before a call that waited",

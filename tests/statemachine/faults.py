@@ -12,6 +12,7 @@ import pytest
 
 from mail_service.errors import CommitUnknown
 from mail_service.store import database
+from mail_service.store.database import Transactions
 from mail_service.workflows import dispatch, journal
 from tests.statemachine.auditor import require
 
@@ -96,6 +97,8 @@ def installed(commits: Commits, clock: Clock, log: Log) -> Generator[None]:
     """Put them in their places, and take them out again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database, "_commit", commits.commit)
+        # What commits itself is lost in the same ways.
+        patch.setattr(Transactions, "transact_one", Transactions.transact)
         patch.setattr(dispatch, "time", clock)
         patch.setattr(journal, "_log", log)
         yield

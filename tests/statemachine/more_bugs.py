@@ -8,8 +8,10 @@ from tests.statemachine.seeding import (
     DECIDE,
     DISPATCH,
     FACTS,
+    INTAKE,
     MATCH,
     RECONCILE,
+    RECORD,
     SENDING,
     SUBMIT,
     Bug,
@@ -38,18 +40,20 @@ MORE_BUGS = (
         "a lost answer to a commit",
         ("S5", "S4", "L1", "S8"),
         DISPATCH,
-        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
-        "rows = rt.db.transact(work, found=work)",
+        "rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))",
+        "rows = rt.db.transact_one(work, found=work)",
     ),
     bug(
         "a claim is believed whose commit was not answered",
         "a lost commit",
         ("S4",),
         DISPATCH,
-        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
+        "rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))",
         (
             "got: list[Claimed] = []\n"
-            "    rows = rt.db.transact(lambda tx: got.extend(work(tx)) or got, found=lambda tx: got)"
+            "    rows = rt.db.transact_one(\n"
+            "        lambda tx: got.extend(work(tx)) or got, found=lambda tx: got\n"
+            "    )"
         ),
     ),
     bug(
@@ -57,18 +61,19 @@ MORE_BUGS = (
         "a sign-up and a later fault",
         ("S1",),
         SUBMIT,
-        "        account = accounts.add(\n            tx, account_id=account_id, email=address,"
-        " address_hash=hashed, name=name\n        )\n",
-        "        account = rt.db.transact(lambda own: accounts.add(\n            own,"
-        " account_id=account_id, email=address, address_hash=hashed, name=name\n        ))\n",
+        "        created_at = rows.open_account(tx, account, email, actor)\n",
+        "        rt.db.transact(lambda own: own.run('INSERT INTO mail_service.accounts'\n"
+        "            ' (id, email, address_hash) VALUES (%s, %s, %s)',\n"
+        "            (rt.new_id(), address, hashed[::-1])))\n"
+        "        created_at = rows.open_account(tx, account, email, actor)\n",
     ),
     bug(
         "a key stands for any email",
         "a key twice",
         ("S3",),
-        SUBMIT,
-        "if not hmac.compare_digest(standing.intent_hash, intent):",
-        "if not hmac.compare_digest(intent, intent):",
+        INTAKE,
+        "return hmac.compare_digest(standing.intent_hash, email.intent_hash)",
+        "return hmac.compare_digest(email.intent_hash, email.intent_hash)",
     ),
     bug(
         "a requeue does not wait for the old call",
@@ -204,7 +209,7 @@ MORE_BUGS = (
         "two results of one email are judged by what stood before both",
         "a late answer, resend",
         ("S7", "S8", "S15"),
-        DISPATCH,
+        RECORD,
         "        free.discard(ended.row.email_id)\n",
         "",
     ),

@@ -26,10 +26,12 @@ def bug(
 
 
 DISPATCH = "mail_service/workflows/dispatch.py"
+RECORD = "mail_service/workflows/record.py"
 FACTS = "mail_service/domain/facts.py"
 MATCH = "mail_service/workflows/match.py"
 RECONCILE = "mail_service/workflows/reconcile.py"
 SUBMIT = "mail_service/workflows/submit.py"
+INTAKE = "mail_service/workflows/intake.py"
 SENDING = "mail_service/domain/sending.py"
 CLAIMS = "mail_service/store/claims.py"
 WAVES = "mail_service/store/waves.py"

@@ -19,6 +19,7 @@ from mail_service.workflows import (
     dispatch,
     idempotency,
     reconcile,
+    record,
     retain,
     submit,
 )
@@ -211,7 +212,7 @@ class World:
         """Write what came of the worker's calls; it keeps what could not be written."""
         worker = self.workers[who]
         if worker.results and not worker.paused:
-            left = self.try_to(lambda: dispatch.record(self.rt, worker.results))
+            left = self.try_to(lambda: record.results(self.rt, worker.results))
             worker.results = worker.results if left is None else left
 
     def crash(self, who: int) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mail_service.domain.outcomes import Accepted
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch
+from mail_service.workflows import record
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import bring, call, ses_event, take_one, write_email
@@ -120,7 +120,7 @@ def lived(
 
     def step(n: int) -> Callable[[], object]:
         if n < 0:
-            return lambda: dispatch.record(rt, [ended])
+            return lambda: record.results(rt, [ended])
         # Every coming is an SNS message of its own: the same fact under another id.
         return lambda: bring(rt, text_of(told[n], domain, tag, message_id))
 

@@ -14,7 +14,7 @@ from mail_service.errors import Conflict, InvalidFields, NotFound
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.views import EmailView
-from mail_service.workflows import decide, dispatch, operate, reconcile
+from mail_service.workflows import decide, dispatch, operate, reconcile, record
 from mail_service.workflows.dispatch import Ended
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -183,7 +183,7 @@ def test_evidence_for_the_old_epoch_while_the_new_call_runs_submits_at_its_final
     running = call(rt, take_one(rt))
     bring(rt, ses_event("Send", tag=email.attempts[0].request_tag, message_id="m-late"))
     assert look(rt, email).email.state == "sending"
-    dispatch.record(rt, [running])
+    record.results(rt, [running])
     seen = look(rt, email)
     assert (seen.email.state, [a.state for a in seen.attempts]) == (
         "submitted",
@@ -384,7 +384,7 @@ def test_a_late_answer_beats_the_policy_that_has_not_acted_yet(
     late = call(rt, take_one(rt))
     sql.advance(rt.settings.lease_seconds + 1)
     reconcile.sweep(rt)
-    dispatch.record(rt, [Ended(row=late.row, result=Accepted(provider_message_id="m-1"))])
+    record.results(rt, [Ended(row=late.row, result=Accepted(provider_message_id="m-1"))])
     quiet(rt, sql)
     reconcile.sweep(rt)
     assert (look(rt, email).email.state, look(rt, email).email.epoch) == ("submitted", 0)
@@ -396,7 +396,7 @@ def test_a_claim_whose_commit_answer_was_lost_is_looked_up_by_its_own_tokens(
     email = sign_up(rt)
     lost_commits()
     claim = take_one(rt)
-    dispatch.record(rt, [call(rt, claim)])
+    record.results(rt, [call(rt, claim)])
     assert look(rt, email).email.state == "submitted"
     assert len(mailer.calls) == 1
 
@@ -425,9 +425,9 @@ def test_a_finalise_whose_commit_answer_was_lost_is_repeated_without_effect(
     ended = call(rt, take_one(rt))
     lost_commits()
     with pytest.raises(CommitUnknown):
-        dispatch.record(rt, [ended])
+        record.results(rt, [ended])
     before = sql.dump()
-    assert dispatch.record(rt, [ended]) == []
+    assert record.results(rt, [ended]) == []
     assert sql.dump() == before
     assert look(rt, email).email.state == "submitted"
 

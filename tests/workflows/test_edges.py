@@ -8,7 +8,7 @@ from mail_service.domain.states import TRANSITIONS
 from mail_service.domain.suppression import ReleaseRule
 from mail_service.runtime import Runtime
 from mail_service.store.views import EmailView
-from mail_service.workflows import decide, dispatch, operate, reconcile
+from mail_service.workflows import decide, operate, reconcile, record
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import bring, call, send_all, ses_event, take_one, write_email
@@ -26,7 +26,7 @@ def test_every_edge_that_was_seen_is_drawn_and_every_drawn_one_was_seen(
         ended = call(rt, take_one(rt))
         sql.advance(rt.settings.lease_seconds + 1)
         reconcile.sweep(rt)
-        dispatch.record(rt, [ended])
+        record.results(rt, [ended])
 
     def requeue(email: EmailView) -> None:
         decide.requeue(rt, email.email.id, reason="mended", not_after=None, by="test")

@@ -18,10 +18,10 @@ from mail_service.runtime import Runtime
 from mail_service.store import erasure, ses_list
 from mail_service.workflows import (
     decide,
-    dispatch,
     erase,
     observe,
     operate,
+    record,
     replay,
     suppression_files,
 )
@@ -283,7 +283,7 @@ def test_a_call_under_way_is_waited_for_and_then_forgotten(rt: Runtime, sql: Sql
     def pause(seconds: float) -> None:
         waits.append(seconds)
         if len(waits) == 3:
-            dispatch.record(rt, [call(rt, claim)])
+            record.results(rt, [call(rt, claim)])
 
     done = erased(rt, pause=pause)
     assert (done.in_call, done.emails, len(waits)) == ([], 1, 3)
@@ -308,7 +308,7 @@ def test_a_call_that_is_given_back_is_cancelled_after_all(
 
     def pause(seconds: float) -> None:
         if not waits:
-            assert dispatch.record(rt, [Ended(row=claim.row, result=Released())]) == []
+            assert record.results(rt, [Ended(row=claim.row, result=Released())]) == []
         waits.append(seconds)
 
     assert erased(rt, pause=pause).cancelled == 1

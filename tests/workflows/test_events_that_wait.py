@@ -11,7 +11,7 @@ from mail_service.domain.events import SubscriptionOffer, UnsubscribeNotice
 from mail_service.domain.outcomes import Accepted
 from mail_service.errors import MalformedEnvelope, NotGenuine, Unavailable
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch, ingest, observe, reconcile, silence
+from mail_service.workflows import ingest, observe, reconcile, record, silence
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.signing import NOW, body_of, make_reader, notification, sign
@@ -72,7 +72,7 @@ def test_an_event_of_ours_that_came_early_amid_a_flood_is_matched_by_its_narrow_
     assert sql(
         "SELECT payload FROM mail_service.ses_events WHERE provider_message_id = 'message-1'"
     ) == [{"payload": None}]
-    dispatch.record(rt, [ended])
+    record.results(rt, [ended])
     assert look(rt, email).recipients[0].status == "bounced"
     assert sql.one("SELECT count(*) FROM mail_service.suppressions") == 1
 
@@ -294,7 +294,7 @@ def test_an_event_that_came_while_its_call_was_not_yet_recorded_is_no_silence(
     ended = call(rt, take_one(rt))
     bring(rt, ses_event("Send", tag=str(ended.row.attempt_id), message_id="message-1"))
     sql.advance(1)
-    dispatch.record(rt, [ended])
+    record.results(rt, [ended])
     assert silent_after(rt, sql, alarms, 3600) == 0
 
 
@@ -343,7 +343,7 @@ def test_outcomes_that_events_alone_tell_show_and_the_email_stays_submitted(
     email = sign_up(rt)
     ended = call(rt, take_one(rt))
     steps: list[Callable[[], Any]] = [
-        lambda: dispatch.record(rt, [ended]),
+        lambda: record.results(rt, [ended]),
         lambda: bring(rt, ses_event(kind, message_id="message-1")),
     ]
     for step in reversed(steps) if early else steps:

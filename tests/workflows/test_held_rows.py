@@ -14,7 +14,7 @@ from mail_service.errors import Unavailable
 from mail_service.runtime import Runtime
 from mail_service.store.database import Database, Transactions
 from mail_service.store.views import EmailView
-from mail_service.workflows import dispatch, ingest, reconcile
+from mail_service.workflows import dispatch, ingest, reconcile, record
 from mail_service.workflows.ingest import Taken
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -209,7 +209,7 @@ def test_a_finalise_records_its_call_and_the_events_that_waited_while_another_em
         str(held_claim.row.attempt_id),
     )
     with holding(sql, held):
-        assert dispatch.record(rt, [ended]) == []
+        assert record.results(rt, [ended]) == []
         assert look(rt, email).recipients[0].status == "delivered"
 
 

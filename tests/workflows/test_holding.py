@@ -19,7 +19,7 @@ from mail_service.domain.outcomes import (
 )
 from mail_service.errors import Conflict, NotFound
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch, holding, observe, reconcile
+from mail_service.workflows import dispatch, holding, observe, reconcile, record
 from mail_service.workflows.dispatch import Claim, Ended
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -44,7 +44,7 @@ def probe(rt: Runtime) -> list[Claim]:
 
 
 def end(rt: Runtime, claims: list[Claim]) -> None:
-    assert dispatch.record(rt, [call(rt, c) for c in claims]) == []
+    assert record.results(rt, [call(rt, c) for c in claims]) == []
 
 
 def states(rt: Runtime, emails: list[Any]) -> list[str]:
@@ -183,7 +183,7 @@ def test_a_probe_that_is_lost_frees_the_slot(
     sql.advance(rt.settings.retry_base_seconds + 1)
     (lost,) = probe(rt)
     if how == "released":
-        dispatch.record(rt, [Ended(row=lost.row, result=Released())])
+        record.results(rt, [Ended(row=lost.row, result=Released())])
     else:
         sql.advance(rt.settings.lease_seconds + 1)
         reconcile.sweep(rt)
@@ -307,7 +307,7 @@ def test_what_was_claimed_ahead_and_waited_is_not_called_under_a_hold_opened_mea
     fresh, back = dispatch.recheck(rt, claims)
     assert sorted(ended.row.sender_address for ended in back) == stopped
     assert len(fresh) == 2 - len(stopped)
-    dispatch.record(rt, back)
+    record.results(rt, back)
     assert states(rt, ahead).count("pending") == len(stopped)
 
 

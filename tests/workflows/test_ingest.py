@@ -13,7 +13,7 @@ from mail_service.domain.outcomes import Refused, Unknown
 from mail_service.domain.suppression import ReleaseRule
 from mail_service.errors import MalformedEnvelope, NotGenuine, Unavailable
 from mail_service.runtime import Runtime
-from mail_service.workflows import dispatch, ingest, observe, operate, reconcile
+from mail_service.workflows import dispatch, ingest, observe, operate, reconcile, record
 from mail_service.workflows.ingest import Taken
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
@@ -87,7 +87,7 @@ def test_an_event_before_the_message_id_is_saved_is_matched_at_finalise(
     ended = call(rt, take_one(rt))
     bring(rt, ses_event("Bounce", message_id="message-1"))
     assert sql.one("SELECT status::text FROM mail_service.ses_events") == "unmatched"
-    dispatch.record(rt, [ended])
+    record.results(rt, [ended])
     seen = look(rt, email)
     assert (seen.email.state, seen.recipients[0].status, len(seen.events)) == (
         "submitted",
@@ -116,7 +116,7 @@ def test_a_foreign_event_is_still_matched_when_its_id_turns_out_ours(
     sql.advance(25 * 3600)
     reconcile.sweep(rt)
     assert sql.one("SELECT status::text FROM mail_service.ses_events") == "foreign"
-    dispatch.record(rt, [ended])
+    record.results(rt, [ended])
     assert look(rt, email).recipients[0].status == "delivered"
 
 
@@ -243,7 +243,7 @@ def test_a_bounce_a_delivery_and_the_finalise_commute(
     steps = [
         lambda: bring(rt, ses_event("Bounce", tag=tag)),
         lambda: bring(rt, ses_event("Delivery", message_id="message-1")),
-        lambda: dispatch.record(rt, [ended]),
+        lambda: record.results(rt, [ended]),
     ]
     for n in order:
         steps[n]()
@@ -272,7 +272,7 @@ def test_an_event_and_the_finalise_at_once_leave_both_effects(rt: Runtime, sql: 
     def finalise(e: Any) -> None:
         left = [e]
         while left:
-            left = dispatch.record(rt, left)
+            left = record.results(rt, left)
 
     with ThreadPoolExecutor(6) as pool:
         jobs = [pool.submit(work, e) for e in ended for work in (bounce, finalise)]

@@ -10,7 +10,7 @@ from mail_service.domain.states import OnAmbiguous
 from mail_service.ports import SendingQuota
 from mail_service.runtime import Runtime
 from mail_service.store import sweeping
-from mail_service.workflows import dispatch, operate, reconcile
+from mail_service.workflows import operate, reconcile, record
 from tests.conftest import Sql
 from tests.fakes import ScriptedMailer
 from tests.steps import bring, call, look, send_all, ses_event, sign_up, take_one, write_email
@@ -87,7 +87,7 @@ def test_an_event_that_missed_its_email_is_found(swept: Runtime, sql: Sql, known
     ended = call(swept, take_one(swept))
     tag = str(ended.row.attempt_id) if known_by == "tag" else None
     bring(swept, ses_event("Delivery", message_id="message-1"))
-    dispatch.record(swept, [ended])
+    record.results(swept, [ended])
     sql(
         "UPDATE mail_service.ses_events SET status = 'unmatched', attempt_id = NULL,"
         " request_tag = %s, provider_message_id = %s",
