@@ -9,7 +9,7 @@ from falcon import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mail_service.domain.strict_json import strict_loads
+from mail_service.domain.strict_json import MAX_DEPTH, strict_loads
 from mail_service.errors import InvalidFields
 
 API_LIMIT = 1024 * 1024
@@ -86,10 +86,11 @@ def read(req: Request) -> bytes:
 def parse(model: type[Model], raw: bytes, *, unread: str | None = None) -> Model:
     """Give the body as its model. Raises 400 for what is no strict JSON, InvalidFields for the rest.
 
-    The content of the field ``unread`` is left for :func:`check`.
+    The content of the field ``unread`` is left for :func:`check`, and what stands in its list may be as
+    deep as a body of its own.
     """
     try:
-        content = strict_loads(raw.decode("utf-8"))
+        content = strict_loads(raw.decode("utf-8"), max_depth=MAX_DEPTH + (2 if unread else 0))
     except UnicodeDecodeError as odd:
         raise falcon.HTTPBadRequest(description="the body is not UTF-8") from odd
     except ValueError as odd:

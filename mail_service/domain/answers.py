@@ -160,8 +160,8 @@ _HANDSHAKE = re.compile(
 def _fault(answer: Answer) -> ErrorClass:
     """No answer: only a fault that cannot come later than the first byte is a refusal.
 
-    ProxyConnectionError and a TLS "wrong version" are believed unless the traceback contradicts:
-    both also come when the answer is lost after SES read the request (seen with urllib3 2.8, which
+    ProxyConnectionError and a TLS "wrong version" are believed unless it is known that the connection
+    stood: both also come when the answer is lost after SES read the request (seen with urllib3 2.8, which
     forgets that it had reached the proxy; tests/gateways/test_ses_faults.py).
     """
     reason: ErrorClass | None = next(
@@ -169,8 +169,10 @@ def _fault(answer: Answer) -> ErrorClass:
     )
     if reason == "endpoint_unreachable" and answer.failed_connecting is False:
         return "connection_lost"
-    if reason == "tls" and (
-        answer.failed_connecting is False or not _HANDSHAKE.search(answer.text)
+    if reason == "tls" and not (
+        _HANDSHAKE.search(answer.text)
+        if answer.failed_connecting is None
+        else answer.failed_connecting
     ):
         return "connection_lost"
     return reason or "unexpected_error"

@@ -23,6 +23,7 @@ from mail_service.domain.answers import SEND_OPERATION, Answer, classify
 from mail_service.domain.outcomes import Outcome, Refused
 from mail_service.errors import SettingsError, Unavailable
 from mail_service.gateways import transport
+from mail_service.gateways.connecting import Unconnected
 from mail_service.ports import TAG_HEADER, TAG_NAME, OutgoingEmail, SendingQuota
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ def ses_client(
     One request per call, whatever AWS_MAX_ATTEMPTS, AWS_RETRY_MODE or a profile say: botocore lets
     a count in Config win over them, but not a mode alone (seen in 1.43.11 and 1.44.8). The library
     checks no parameters: :meth:`SesMailer.send` builds them from typed fields, and that saves a
-    tenth of the CPU. The time-out for connecting holds for each address tried, that for reading for
-    a whole exchange; behind a proxy for each read. Looks for credentials at once, on the machine's
-    metadata address too where the environment has none. Raises SettingsError for an unusable region,
-    profile or AWS setting.
+    tenth of the CPU. The time-out for connecting holds for all addresses and the handshake, that for
+    reading for a whole exchange; behind a proxy for each address and each read. Looks for
+    credentials at once, on the machine's metadata address too where the environment has none. Raises
+    SettingsError for an unusable region, profile or AWS setting.
     """
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
@@ -207,13 +208,16 @@ def _is_aws_form(code: str | None, headers: Mapping[str, object]) -> bool:
 
 
 def _failed_connecting(error: Exception) -> bool | None:
-    """Whether the traceback through urllib3 shows that the connection was being made.
+    """Whether the connection was still being made, by our own word or urllib3's traceback.
 
-    None where there is no such traceback. botocore raises ProxyConnectionError and SSLError for
+    None where neither shows it. botocore raises ProxyConnectionError and SSLError for
     faults before and after the request alike (seen with 1.44.8 and urllib3 2.8). A name that
     urllib3 changes one day turns a hold into a doubt, never a doubt into a second mail.
     """
-    frames = [name for cause in _causes(error) for name in _functions(cause.__traceback__)]
+    causes = list(_causes(error))
+    if any(isinstance(cause, Unconnected) for cause in causes):
+        return True
+    frames = [name for cause in causes for name in _functions(cause.__traceback__)]
     return "connect" in frames if "urlopen" in frames else None
 
 

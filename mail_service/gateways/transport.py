@@ -14,6 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -31,6 +32,7 @@ from botocore.utils import get_environ_proxies
 from httptools import HttpParserError
 
 from mail_service.errors import SettingsError
+from mail_service.gateways.connecting import Unconnected, connect
 from mail_service.gateways.http_answer import HttpAnswer
 
 if TYPE_CHECKING:
@@ -55,8 +57,10 @@ def install(
 ) -> None:
     """Carry the client's mails ourselves, unless a proxy is to carry them.
 
-    ``ca_bundle`` is what AWS_CA_BUNDLE or the profile says. Raises SettingsError where it is of no use.
+    ``ca_bundle`` is what AWS_CA_BUNDLE or the profile says. Raises SettingsError where it is of no use, or
+    the endpoint is no address.
     """
+    _refuse_unusable(client.meta.endpoint_url)
     if get_environ_proxies(client.meta.endpoint_url):
         return
     # boto3's own order.
@@ -72,7 +76,7 @@ def install(
 
 
 class Transport:
-    """Connections to SES, at most one for each call under way. Safe to share between threads."""
+    """Connections to SES, as many as there were calls at once. Safe to share between threads."""
 
     def __init__(
         self,
@@ -89,7 +93,7 @@ class Transport:
         weakref.finalize(self, _close_all, self._idle)
 
     def carry(self, request: AWSPreparedRequest, **_: object) -> AWSResponse:
-        """Write the request once and read its answer; the time-out for reading bounds both together.
+        """Write the request once and read its answer, within the time-out for reading.
 
         Raises InvalidConfigError, EndpointConnectionError, ConnectTimeoutError and SSLError only
         before a byte of the request is written, so that they prove that nothing left us;
@@ -110,7 +114,7 @@ class Transport:
                 ) from error
             raise
         if connection.reusable:
-            self._idle.append(connection)
+            self._keep(connection)
         else:
             connection.close()
         # Any mapping serves, whatever the stubs say.
@@ -129,26 +133,26 @@ class Transport:
         return None
 
     def _connect(self, url: str, to: SplitResult) -> "_Connection":
+        tls = self._tls if to.scheme == "https" else None
         try:
-            host = to.hostname or ""
-            sock = socket.create_connection(
-                (host, to.port or PORTS[to.scheme]), timeout=self._connect_timeout
-            )
-            try:
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                if to.scheme == "https":
-                    sock = self._tls.wrap_socket(sock, server_hostname=host)
-            except BaseException:
-                sock.close()
-                raise
+            sock = connect(to.hostname or "", _port(to), tls, self._connect_timeout)
         except ssl.SSLError as error:
-            raise SSLError(endpoint_url=url, error=error) from error
+            raise SSLError(endpoint_url=url, error=error) from Unconnected(error)
         except TimeoutError as error:
-            raise ConnectTimeoutError(endpoint_url=url, error=error) from error
-        except (OSError, ValueError) as error:  # ValueError: a host that no resolver takes
-            raise EndpointConnectionError(endpoint_url=url, error=error) from error
+            raise ConnectTimeoutError(endpoint_url=url, error=error) from Unconnected(error)
+        except (OSError, ValueError) as error:
+            raise EndpointConnectionError(endpoint_url=url, error=error) from Unconnected(error)
         return _Connection(sock, to[:2])
+
+    def _keep(self, connection: "_Connection") -> None:
+        """Keep it for the next call, and close the one that was idle for longest if that is too long."""
+        self._idle.append(connection)
+        with suppress(IndexError):  # another thread took the last
+            oldest = self._idle.popleft()
+            if oldest.is_fresh(self._idle_seconds):
+                self._idle.appendleft(oldest)
+            else:
+                oldest.close()
 
 
 class _Connection:
@@ -190,6 +194,20 @@ class _Connection:
             self._sock.settimeout(seconds)
 
 
+def _refuse_unusable(endpoint_url: str) -> None:
+    try:
+        to = urlsplit(endpoint_url)
+        usable = bool(to.hostname) and _port(to) > 0
+    except (KeyError, ValueError):
+        usable = False
+    if not usable:
+        raise SettingsError({"AWS_ENDPOINT_URL": "expected an http or https address"})
+
+
+def _port(to: SplitResult) -> int:
+    return PORTS[to.scheme] if to.port is None else to.port
+
+
 def _wire(request: AWSPreparedRequest, to: SplitResult) -> bytes:
     """Give the request's bytes. Raises InvalidConfigError for a header that would be two.
 
@@ -198,7 +216,7 @@ def _wire(request: AWSPreparedRequest, to: SplitResult) -> bytes:
     host = to.hostname or ""
     if ":" in host:
         host = f"[{host}]"
-    if to.port not in (None, PORTS[to.scheme]):
+    if _port(to) != PORTS[to.scheme]:
         host = f"{host}:{to.port}"  # as it was signed
     target = f"{to.path or '/'}?{to.query}" if to.query else to.path or "/"
     lines = [f"{request.method} {target} HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity"]

@@ -51,6 +51,15 @@ def test_each_email_is_written_and_answered_in_its_place(api: Api, sql: Sql):
     assert len(api.nudges) == 1
 
 
+def test_an_email_may_be_as_deep_as_one_that_comes_alone(api: Api):
+    deep: Any = "end"
+    for _ in range(30):  # with the email and its data, all of the 32 levels of a body
+        deep = [deep]
+    assert api.post("/v1/emails", *numbered(1, data={"deep": deep})).status_code == 201
+    assert api.post("/v1/emails", *numbered(2, data={"deep": [deep]})).status_code == 400
+    assert statuses(post(api, numbered(3, 4, data={"deep": deep}))) == [201, 201]
+
+
 def test_a_refused_email_keeps_back_no_other_and_is_told_what_it_would_be_told_alone(
     api: Api, sql: Sql
 ):

@@ -101,11 +101,13 @@ def test_a_failure_to_connect_that_was_raised_elsewhere_is_unknown(name):
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number", True, HoldScope.ENDPOINT),
         ("[SSL: WRONG_VERSION_NUMBER] wrong version number", False, Unknown),
         ("[SSL: DECRYPTION_FAILED_OR_BAD_RECORD_MAC] bad record mac", None, Unknown),
-        ("EOF occurred in violation of protocol", True, Unknown),
+        ("EOF occurred in violation of protocol", True, HoldScope.ENDPOINT),
+        ("EOF occurred in violation of protocol", None, Unknown),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", False, Unknown),
         ("", None, Unknown),
     ],
 )
-def test_a_tls_failure_holds_the_endpoint_only_when_its_text_is_of_the_handshake(
+def test_a_tls_failure_holds_the_endpoint_only_when_it_is_known_to_be_of_the_handshake(
     text, failed_connecting, expected
 ):
     answer = Answer(

@@ -4,7 +4,9 @@ A real server, the real client. Where a test is about faults that prove nothing 
 test_ses_faults.py; all of that and every case of cases/errors.json goes this way too.
 """
 
+import contextlib
 import json
+import socket
 import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from boto3.session import Session
 from botocore.config import Config
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psutil import Process
 
 from mail_service.domain.outcomes import Accepted, Held, HoldScope, Refused, Unknown
 from mail_service.errors import SettingsError
@@ -268,6 +271,112 @@ def test_a_bundle_of_certificates_that_is_none_is_named_when_the_client_is_built
     monkeypatch.setenv("AWS_CA_BUNDLE", str(bundle))
     with pytest.raises(SettingsError, match="AWS_CA_BUNDLE"):
         ses_client("eu-west-1", "https://localhost", 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://localhost", "//localhost", "http://", "http://localhost:x", "http://a:99999"]
+)
+def test_an_endpoint_that_is_no_address_is_named_when_the_client_is_built(address):
+    with pytest.raises(SettingsError, match="AWS_"):
+        ses_client("eu-west-1", address, 1, 1, 1)
+
+
+def test_connections_that_served_a_burst_are_closed_once_they_were_idle_for_too_long():
+    together = threading.Barrier(4)
+
+    def wait_for_all(peer, request):
+        together.wait(5)
+        accept_mail(keep=True)(peer, request)
+
+    with wire() as told, ThreadPoolExecutor(4) as threads:
+        told.do(wait_for_all)
+        client = stock_client(f"http://127.0.0.1:{told.port}")
+        transport.install(client, None, 5, 5, idle_seconds=0)
+        mailer = SesMailer(client, None)
+        assert set(threads.map(mailer.send, [EMAIL] * 4)) == {ACCEPTED}
+        ours = [
+            one for one in Process().net_connections() if one.raddr and one.raddr.port == told.port
+        ]
+    assert told.connections == 4
+    assert ours == []
+
+
+# --- making a connection --------------------------------------------------------------------------
+
+
+def hear_hello(peer) -> None:
+    peer.recv(65536)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda peer: (hear_hello(peer), peer.close()),
+        lambda peer: (hear_hello(peer), reset(peer)),
+        lambda peer: (
+            hear_hello(peer),
+            peer.sendall(b"\x15\x03\x03\x00\x02\x02\x28"),
+            peer.close(),
+        ),
+        lambda peer: (
+            hear_hello(peer),
+            peer.sendall(b"\x15\x03\x03\x00\x02\x02\x46"),
+            peer.close(),
+        ),
+        lambda peer: (hear_hello(peer), peer.sendall(b"\x00" * 64), peer.close()),
+        lambda peer: peer.close(),
+    ],
+    ids=["closed", "reset", "alert 40", "alert 70", "no TLS", "closed at once"],
+)
+def test_a_handshake_that_fails_in_any_way_proves_that_nothing_left(end):
+    with wire() as told:
+
+        def on_accept(peer):
+            end(peer)
+            return False
+
+        told.on_accept = on_accept
+        client = ses_client("eu-west-1", f"https://localhost:{told.port}", 5, 5, 4)
+        outcome = SesMailer(client, None).send(EMAIL)
+    assert isinstance(outcome, Held)
+    assert outcome.scope is HoldScope.ENDPOINT
+
+
+def test_connecting_and_the_handshake_share_one_time(certificate):
+    with wire() as told:
+
+        def drip(peer):
+            # A record that never ends: each byte is one more reason to wait.
+            with contextlib.suppress(OSError):
+                peer.sendall(b"\x16\x03\x03\x3f\xff")
+                while not told.released.wait(0.05):
+                    peer.sendall(b"\x00")
+            return False
+
+        told.on_accept = drip
+        outcome = mailer_for(f"https://localhost:{told.port}").send(EMAIL)
+    assert outcome == Held(
+        scope=HoldScope.ENDPOINT,
+        error_class="endpoint_unreachable",
+        error_code="ConnectTimeoutError",
+    )
+
+
+def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch):
+    with wire() as told, socket.create_server(("127.0.0.1", 0), backlog=1) as full:
+        # Fill the queue of the listener: Linux then drops what else knocks.
+        knocking = [socket.socket() for _ in range(8)]
+        for one in knocking:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
+        found = [(*kind, full.getsockname()), (*kind, ("127.0.0.1", told.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        client = ses_client("eu-west-1", "http://email.example", 1, 5, 4)
+        outcome = SesMailer(client, None).send(EMAIL)
+        for one in knocking:
+            one.close()
+    assert outcome == ACCEPTED
 
 
 # --- requests -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.campaign.seeding import Patch
 from tests.statemachine.seeding import (
+    ACCEPTANCES,
     CLAIMS,
     DECIDE,
     DISPATCH,
@@ -38,7 +39,7 @@ MORE_BUGS = (
     bug(
         "a commit whose answer was lost is taken for one that did not happen",
         "a lost answer to a commit",
-        ("S5", "S4", "L1", "S8"),
+        ("UniqueViolation",),  # an attempt that is there cannot be written again
         DISPATCH,
         "rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))",
         "rows = rt.db.transact_one(work, found=work)",
@@ -95,13 +96,24 @@ MORE_BUGS = (
             "    return Ended(row=claim.row, result=outcome, seconds="
         ),
     ),
-    bug(
+    Bug(
         "a saved MessageId gives way to a later one",
-        "a bounce before its MessageId",
+        "a proof before the answer",
         ("S7", "S14"),
-        "mail_service/store/attempts.py",
-        "provider_message_id = COALESCE(a.provider_message_id, f.provider_message_id),",
-        "provider_message_id = f.provider_message_id,",
+        (
+            Patch(
+                "mail_service/store/attempts.py",
+                "provider_message_id = COALESCE(a.provider_message_id, f.provider_message_id),",
+                "provider_message_id = f.provider_message_id,",
+            ),
+            # Each of the two keeps it alone.
+            Patch(
+                SENDING,
+                "    message_id = attempt.provider_message_id\n"
+                "    if isinstance(result, Accepted) and message_id is None:\n",
+                "    message_id = None\n    if isinstance(result, Accepted):\n",
+            ),
+        ),
     ),
     bug(
         "leases are measured by another clock",
@@ -212,5 +224,23 @@ MORE_BUGS = (
         RECORD,
         "        free.discard(ended.row.email_id)\n",
         "",
+    ),
+    Bug(
+        "an acceptance is written without a look at the lease",
+        "a late acceptance, resend",
+        ("S8",),
+        (
+            Patch(
+                ACCEPTANCES,
+                "FROM ours JOIN brought b ON b.attempt_id = ours.lease_token",
+                "FROM ours CROSS JOIN brought b",
+            ),
+            Patch(
+                ACCEPTANCES,
+                " AND a.state = 'started'\n",
+                " AND a.email_id = ours.id AND a.state IN ('started', 'unknown')\n",
+            ),
+            Patch(ACCEPTANCES, "                  AND o.lease_token = accepted.id\n", ""),
+        ),
     ),
 )

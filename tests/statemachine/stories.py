@@ -15,12 +15,12 @@ from mail_service.domain.deciding import Decision
 from tests.statemachine.teller import CALL_IS_OVER, LEASE_IS_OVER, QUIET_FOR_LONG, Teller
 
 
-def a_late_answer(t: Teller, decision: Decision) -> Iterator[None]:
+def a_late_answer(t: Teller, decision: Decision, answer: str = "") -> Iterator[None]:
     """A worker is stopped with its answer, the email goes another way, and then the worker goes on."""
     t.write()
     t.take()
     yield
-    t.call(t.answer)
+    t.call(answer or t.answer)
     slow = next(
         (w for w in t.world.workers if any(r.row.email_id == t.email for r in w.results)),
         t.world.workers[t.who],
@@ -166,9 +166,11 @@ def two_holds(t: Teller) -> Iterator[None]:
 def lost_answers_to_commits(t: Teller, after: bool) -> Iterator[None]:
     """The database goes away while a claim is committed, and while its result is."""
     t.write()
+    t.world.write((0,))  # what a claim that is made again would take
     t.world.commits.lose(1, after=after)
-    t.take()
+    t.world.take(t.who, 1)
     yield
+    t.take()
     t.call("accepted")
     t.world.commits.lose(1, after=after)
     t.record()
@@ -273,6 +275,9 @@ STORIES: dict[str, Callable[[Teller], Iterator[None]]] = {
         f"a late answer, {d.value}": partial(a_late_answer, decision=d)
         for d in (Decision.RESEND, Decision.ABANDON)
     },
+    "a late acceptance, resend": partial(
+        a_late_answer, decision=Decision.RESEND, answer="accepted"
+    ),
     "a proof before the answer": a_proof_before_the_answer,
     "a proof of a doubt": a_proof_of_a_doubt,
     "a suppression while it waits": a_suppression_while_it_waits,
