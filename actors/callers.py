@@ -16,7 +16,9 @@ from mail_service.runtime import Runtime
 from mail_service.workflows import dispatch, journal
 from mail_service.workflows.dispatch import Claim, Ended
 
-GATHER_SECONDS = 0.01
+GATHER_SECONDS = 0.005
+"""How long a result waits for company. With a turn's claim and record on top, no longer than what is
+leased ahead keeps the threads busy: at 50 ms a call, a quarter ahead lasts 12 ms."""
 
 
 class Callers:
