@@ -93,9 +93,7 @@ class Accounts:
         )
         account = NewAccount(id=account_id, email=address, address_hash=hashed, name=body["name"])
         with _connections().connection() as connection:
-            connection.autocommit = True  # one statement, one trip, as the product's
             intake.open_account(Tx(connection), account, email, "bare")
-            connection.autocommit = False
         resp.status = falcon.HTTP_201
         resp.text = json.dumps({"account": str(account_id), "email": str(email_id)})
 

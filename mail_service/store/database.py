@@ -153,22 +153,8 @@ class Transactions:
         to the commit was lost, ``found`` looks for what it wrote, in a new transaction; the work is
         never run again blindly.
         """
-        return self._found(lambda: self._repeat(self.transaction, work), found)
-
-    def transact_one(
-        self,
-        work: Callable[[Tx], Answer],
-        *,
-        found: Callable[[Tx], Answer | None] | None = None,
-    ) -> Answer:
-        """Do the same with work that is one statement, which commits itself."""
-        return self._found(lambda: self._repeat(self.statement, work), found)
-
-    def _found(
-        self, write: Callable[[], Answer], found: Callable[[Tx], Answer | None] | None
-    ) -> Answer:
         try:
-            return write()
+            return self._repeat(self.transaction, work)
         except CommitUnknown:
             if found is None:
                 raise
@@ -177,6 +163,10 @@ class Transactions:
             if written is None:
                 raise
             return written
+
+    def transact_one(self, work: Callable[[Tx], Answer]) -> Answer:
+        """Do work that is one statement, commits itself and may be done twice."""
+        return self._repeat(self.statement, work)
 
     def _repeat(
         self, opened: Callable[[], AbstractContextManager[Tx]], work: Callable[[Tx], Answer]

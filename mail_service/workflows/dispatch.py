@@ -64,7 +64,7 @@ def take(rt: Runtime, limit: int, frontier: Frontier | None = None) -> list[Clai
             tx, attempt_ids=ids, reserved=reserved, since=since, terms=holding.terms(rt)
         )
 
-    rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))
+    rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))
     frontier.advance(since, rows)
     return _begin(rows, begun)
 

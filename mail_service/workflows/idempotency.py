@@ -52,8 +52,7 @@ def answer(
     Raises Conflict while a twin is in flight, InvalidFields when the key came with another body.
     """
     if key is None:
-        alone = rt.db.transact_one if write.one_statement else rt.db.transact
-        return present(alone(write, found=write.found))
+        return present(rt.db.transact(write, found=write.found))
     key_hash = hashlib.sha256(key.key.encode()).digest()
     body_hash = hashlib.sha256(key.body).digest()
     name = hashlib.sha256(b"\0".join([key.api_key_id.bytes, key.route.encode(), key_hash])).digest()

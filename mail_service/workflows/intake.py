@@ -26,8 +26,6 @@ class Write(Generic[Effect]):
 
     work: Callable[[Tx], Effect]
     found: Callable[[Tx], Effect | None]
-    one_statement: bool = False
-    """It is whole by itself, so alone it needs no BEGIN and no COMMIT: a third of the round trips."""
 
     def __call__(self, tx: Tx) -> Effect:
         """Write it."""

@@ -122,7 +122,7 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[O
         known, view = accounts.by_id(tx, account_id), views.by_id(tx, email_id)
         return Opened(account=known, email=view) if known and view else None
 
-    return Write(write, found, one_statement=True)
+    return Write(write, found)
 
 
 def submit_email(rt: Runtime, request: EmailRequest, *, actor: str) -> Write[Submitted]:

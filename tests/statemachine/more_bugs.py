@@ -41,18 +41,18 @@ MORE_BUGS = (
         "a lost answer to a commit",
         ("UniqueViolation",),  # an attempt that is there cannot be written again
         DISPATCH,
-        "rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))",
-        "rows = rt.db.transact_one(work, found=work)",
+        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
+        "rows = rt.db.transact(work, found=work)",
     ),
     bug(
         "a claim is believed whose commit was not answered",
         "a lost commit",
         ("S4",),
         DISPATCH,
-        "rows = rt.db.transact_one(work, found=lambda tx: claims.held_by(tx, ids))",
+        "rows = rt.db.transact(work, found=lambda tx: claims.held_by(tx, ids))",
         (
             "got: list[Claimed] = []\n"
-            "    rows = rt.db.transact_one(\n"
+            "    rows = rt.db.transact(\n"
             "        lambda tx: got.extend(work(tx)) or got, found=lambda tx: got\n"
             "    )"
         ),
