@@ -148,11 +148,8 @@ class Transport:
         """Keep it for the next call, and close the one that was idle for longest if that is too long."""
         self._idle.append(connection)
         with suppress(IndexError):  # another thread took the last
-            oldest = self._idle.popleft()
-            if oldest.is_fresh(self._idle_seconds):
-                self._idle.appendleft(oldest)
-            else:
-                oldest.close()
+            if self._idle[0].is_old(self._idle_seconds):
+                self._idle.popleft().close()
 
 
 class _Connection:
@@ -166,7 +163,11 @@ class _Connection:
 
     def is_fresh(self, idle_seconds: float) -> bool:
         """Whether it serves another request: not idle for long, and nothing came unasked, nor a close."""
-        return time.monotonic() - self._idle_since < idle_seconds and not self._news.poll(0)
+        return not self.is_old(idle_seconds) and not self._news.poll(0)
+
+    def is_old(self, idle_seconds: float) -> bool:
+        """Whether it was idle for so long that nobody may write to it."""
+        return time.monotonic() - self._idle_since >= idle_seconds
 
     def exchange(self, wire: bytes, seconds: float) -> HttpAnswer:
         """Raises OSError, TimeoutError after ``seconds``, or HttpParserError for what is no HTTP."""
