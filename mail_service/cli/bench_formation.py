@@ -31,6 +31,7 @@ AWAKE = "commit to call, from rest"
 IDLE = "doing nothing"
 SETTLE_SECONDS = 6.0
 """After the start, until every loop has found nothing and sleeps its longest."""
+WORKERS_APART_SECONDS = 1.0
 
 _COMMITTED = """
     SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin))::double precision, email
@@ -68,7 +69,7 @@ def web(place: Place) -> Generator[tuple[Running, str]]:
 
 
 def wait_ready(place: Place, running: Running, path: str = "/readyz") -> None:
-    """Wait until a web process answers."""
+    """Wait until a web process answers with all its workers."""
 
     def ready() -> bool:
         try:
@@ -78,6 +79,9 @@ def wait_ready(place: Place, running: Running, path: str = "/readyz") -> None:
             return False
 
     place.wait("the web process to be ready", ready, seconds=30, running=[running])
+    # One worker answered. gunicorn starts the next a random moment later, and until then the first
+    # would take every connection and keep it.
+    time.sleep(WORKERS_APART_SECONDS)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ class Sizes:
     """Mean of the random gap between two sign-ups to an idle system."""
     lost: int = 60
     """Sign-ups of which no worker is told."""
-    requests: int = 4000
+    requests: int = 8000
     """Of one run of a web route."""
     connections: int = 16
     pending: int = 5_000_000

@@ -21,7 +21,7 @@ class Connection(Protocol):
     """Anything that has a socket underneath."""
 
     def fileno(self) -> int:
-        """Give the socket's descriptor."""
+        """Give the socket's descriptor; once it is closed, raise or give no descriptor."""
         ...
 
 
@@ -31,7 +31,7 @@ class Deadlines:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._changed = threading.Condition()
-        self._running: dict[int, tuple[float, socket.socket]] = {}
+        self._running: dict[object, tuple[float, Connection]] = {}
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._at_rest = False
@@ -48,22 +48,20 @@ class Deadlines:
     @contextmanager
     def watch(self, connection: Connection) -> Generator[None]:
         """Let the block use this connection for so long and no longer."""
-        # A descriptor of our own on the same connection: it can't become somebody else's meanwhile.
-        with socket.socket(fileno=os.dup(connection.fileno())) as wire:
-            key = id(wire)
+        use = object()
+        with self._changed:
+            self._running[use] = (time.monotonic() + self._seconds, connection)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
+                self._thread.start()
+            elif self._at_rest:
+                self._at_rest = False
+                self._changed.notify()
+        try:
+            yield
+        finally:
             with self._changed:
-                self._running[key] = (time.monotonic() + self._seconds, wire)
-                if self._thread is None or not self._thread.is_alive():
-                    self._thread = threading.Thread(target=self._run, name="deadlines", daemon=True)
-                    self._thread.start()
-                elif self._at_rest:
-                    self._at_rest = False
-                    self._changed.notify()
-            try:
-                yield
-            finally:
-                with self._changed:
-                    self._running.pop(key, None)
+                del self._running[use]
 
     def _run(self) -> None:
         with self._changed:
@@ -72,7 +70,23 @@ class Deadlines:
                 self._at_rest = not self._running
                 self._changed.wait(None if self._at_rest else LOOK_SECONDS)
                 now = time.monotonic()
-                for until, wire in self._running.values():
+                for until, connection in self._running.values():
                     if until < now:
-                        with suppress(OSError):
-                            wire.shutdown(socket.SHUT_RDWR)
+                        _cut(connection)
+
+
+def _cut(connection: Connection) -> None:
+    """End a connection that is in use. One that its user closed meanwhile is left alone."""
+    number = _number(connection)
+    # A descriptor of our own: the number can become somebody else's at any moment. It had not yet if it
+    # is still the connection's.
+    with suppress(OSError), socket.socket(fileno=os.dup(number)) as wire:
+        if _number(connection) == number:
+            wire.shutdown(socket.SHUT_RDWR)
+
+
+def _number(connection: Connection) -> int:
+    try:
+        return connection.fileno()
+    except Exception:  # each library has an error of its own for a closed one
+        return -1

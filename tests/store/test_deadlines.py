@@ -49,20 +49,45 @@ def test_a_descriptor_that_became_somebody_elses_is_not_cut(deadlines: Deadlines
     with theirs, deadlines.watch(ours):
         ours.close()
         other, peer = socket.socketpair()
-        with other, peer:
+        later, its_peer = socket.socketpair()
+        with other, peer, later, its_peer, deadlines.watch(later):
             assert number in {other.fileno(), peer.fileno()}
-            theirs.settimeout(5)
-            assert theirs.recv(1) == b""  # ours was cut
+            its_peer.settimeout(5)
+            assert its_peer.recv(1) == b""  # cut, and so was the time of ours over
             other.sendall(b"x")
+            peer.settimeout(5)
             assert peer.recv(1) == b"x"
     deadlines.stop()
 
 
-def test_the_worker_of_gunicorn_has_one_for_each_request() -> None:
-    from api.serving import REQUEST_SECONDS, Worker
+class _ClosesWhenAsked:
+    """A connection that ends between two looks at it, and whose number is taken at once."""
 
-    assert REQUEST_SECONDS <= 15
-    assert Worker.handle.__qualname__ == "Worker.handle"
+    def __init__(self, number: int) -> None:
+        self.numbers = [number, -1]
+
+    def fileno(self) -> int:
+        return self.numbers.pop(0)
+
+
+def test_a_connection_that_closes_while_it_is_cut_takes_nobody_with_it() -> None:
+    other, peer = socket.socketpair()
+    ours, theirs = socket.socketpair()
+    stale = Deadlines(0.0)
+    with (
+        other,
+        peer,
+        ours,
+        theirs,
+        stale.watch(_ClosesWhenAsked(other.fileno())),
+        stale.watch(ours),
+    ):
+        theirs.settimeout(5)
+        assert theirs.recv(1) == b""  # the one after it was cut
+        other.sendall(b"x")
+        peer.settimeout(5)
+        assert peer.recv(1) == b"x"
+    stale.stop()
 
 
 def test_after_a_rest_a_connection_that_stalls_is_cut_as_before(deadlines: Deadlines) -> None:
