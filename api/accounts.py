@@ -11,10 +11,10 @@ from api.models import NewAccount
 from api.paths import identifier
 from api.routes import Operation, Said, answer, answer_text
 from mail_service.runtime import Runtime
-from mail_service.workflows import erase, idempotency, observe, submit
+from mail_service.workflows import erase, idempotency, observe, registration
 from mail_service.workflows.erase import Erased
 from mail_service.workflows.idempotency import Answer
-from mail_service.workflows.submit import AccountRequest, Opened
+from mail_service.workflows.registration import AccountRequest, Opened
 
 _ROUTE = "POST /v1/accounts"
 _ERASED = TypeAdapter(Erased)
@@ -55,7 +55,7 @@ class Accounts:
         raw = bodies.read(req)
         key = keyed.key_of(req, _ROUTE, raw)
         body = bodies.parse(NewAccount, raw)
-        write = submit.open_account(
+        write = registration.open_account(
             self._rt,
             AccountRequest(email=body.email, name=body.name, data=body.data or {}),
             actor=actor_of(req),

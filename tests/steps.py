@@ -11,7 +11,7 @@ from mail_service.domain.outcomes import Held, Refused
 from mail_service.ports import TAG_NAME, OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.views import EmailView
-from mail_service.workflows import dispatch, ingest, observe, record, submit
+from mail_service.workflows import dispatch, ingest, observe, record, registration, submit
 from mail_service.workflows.dispatch import Claim, Ended
 from mail_service.workflows.ingest import Taken
 
@@ -20,7 +20,9 @@ TOPIC = "arn:aws:sns:eu-west-1:123456789012:ses-events"
 
 def sign_up(rt: Runtime, email: str = "ada@example.com", **request: Any) -> EmailView:
     """Open an account; gives its email."""
-    write = submit.open_account(rt, submit.AccountRequest(email=email, **request), actor="test")
+    write = registration.open_account(
+        rt, registration.AccountRequest(email=email, **request), actor="test"
+    )
     return rt.db.transact(write).email
 
 

@@ -24,8 +24,8 @@ from mail_service.cli.bench_place import Place, Running
 from mail_service.cli.bench_sizes import Sizes
 from mail_service.runtime import Runtime
 from mail_service.store.database import Database
-from mail_service.workflows import operate, submit
-from mail_service.workflows.submit import AccountRequest
+from mail_service.workflows import operate, registration
+from mail_service.workflows.registration import AccountRequest
 
 AWAKE = "commit to call, from rest"
 IDLE = "doing nothing"
@@ -121,7 +121,7 @@ def lost(place: Place, sizes: Sizes) -> Figures:
     with formation(place, sizes) as (running, _), opened(place) as rt:
         for number in range(sizes.lost):
             request = AccountRequest(email=f"delay-{number}@example.com", name="Ada")
-            rt.db.transact(submit.open_account(rt, request, actor="bench"))
+            rt.db.transact(registration.open_account(rt, request, actor="bench"))
             time.sleep(gaps.expovariate(1 / (sizes.gap_seconds * 10)))
         _arrived(place, running, sizes.lost)
         return _delays(place, sizes.lost)

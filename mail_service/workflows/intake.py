@@ -19,6 +19,8 @@ from mail_service.workflows import journal
 
 Effect = TypeVar("Effect")
 
+DEFAULT_PRIORITY = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Write(Generic[Effect]):

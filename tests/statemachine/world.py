@@ -20,6 +20,7 @@ from mail_service.workflows import (
     idempotency,
     reconcile,
     record,
+    registration,
     retain,
     submit,
 )
@@ -141,9 +142,11 @@ class World:
         """Sign somebody up under an idempotency key that may have been used before."""
         body = f"{address}{changed}"
         name = f"{key} of day {self.clock.ahead // 86400}"  # answers are kept for a day
-        asked = submit.AccountRequest(email=ADDRESSES[address], name=NAME if changed else None)
+        asked = registration.AccountRequest(
+            email=ADDRESSES[address], name=NAME if changed else None
+        )
 
-        def present(opened: submit.Opened) -> idempotency.Answer:
+        def present(opened: registration.Opened) -> idempotency.Answer:
             return idempotency.Answer(status=201, text=str(opened.email.email.id))
 
         answer = self.try_to(
@@ -152,7 +155,7 @@ class World:
                 idempotency.Key(
                     api_key_id=UUID(int=0), route="accounts", key=name, body=body.encode()
                 ),
-                submit.open_account(self.rt, asked, actor="caller"),
+                registration.open_account(self.rt, asked, actor="caller"),
                 present,
             )
         )

@@ -10,9 +10,10 @@ from mail_service.errors import Conflict, InvalidFields
 from mail_service.runtime import Runtime
 from mail_service.store import accounts
 from mail_service.store.database import Tx
-from mail_service.workflows import idempotency, submit
+from mail_service.workflows import idempotency, registration, submit
 from mail_service.workflows.idempotency import Answer, Key
-from mail_service.workflows.submit import AccountRequest, EmailRequest, Opened
+from mail_service.workflows.registration import AccountRequest, Opened
+from mail_service.workflows.submit import EmailRequest
 from tests.conftest import Sql
 from tests.steps import look, sign_up, write_email
 
@@ -38,7 +39,7 @@ def test_an_account_comes_with_its_email_recipient_and_journal_row(rt: Runtime, 
 def test_a_transaction_that_fails_after_the_account_leaves_neither_row(
     rt: Runtime, sql: Sql
 ) -> None:
-    write = submit.open_account(rt, AccountRequest(email="ada@example.com"), actor="test")
+    write = registration.open_account(rt, AccountRequest(email="ada@example.com"), actor="test")
 
     def crash(tx: Tx) -> None:
         write(tx)
@@ -54,11 +55,11 @@ def test_an_account_that_stands_without_its_email_is_refused_as_broken(
     rt: Runtime, sql: Sql
 ) -> None:
     """The account's id is new each time, so its email can't be there; if it is, nothing is written."""
-    write = submit.open_account(rt, AccountRequest(email="ada@example.com"), actor="test")
+    write = registration.open_account(rt, AccountRequest(email="ada@example.com"), actor="test")
     rt.db.transact(write)
     with pytest.raises(Conflict):
         rt.db.transact(
-            submit.open_account(rt, AccountRequest(email="ADA@example.com"), actor="test")
+            registration.open_account(rt, AccountRequest(email="ADA@example.com"), actor="test")
         )
     orphans = sql.one(
         "SELECT count(*) FROM mail_service.accounts a FULL JOIN mail_service.email_outbox o"
@@ -191,7 +192,7 @@ def test_reserved_domains_are_refused_in_production_only(
 
 
 def _answer(rt: Runtime, key: str, body: bytes, address: str) -> Answer:
-    write = submit.open_account(rt, AccountRequest(email=address), actor="test")
+    write = registration.open_account(rt, AccountRequest(email=address), actor="test")
     asked = Key(api_key_id=_KEY, route="POST /v1/accounts", key=key, body=body)
     return idempotency.answer(rt, asked, write, _present)
 
@@ -231,7 +232,7 @@ def test_an_idempotency_key_with_another_body_is_refused(rt: Runtime, sql: Sql) 
 def test_a_twin_in_flight_is_a_conflict_and_a_refusal_is_never_stored(
     rt: Runtime, sql: Sql
 ) -> None:
-    write = submit.open_account(rt, AccountRequest(email="ada@example.com"), actor="test")
+    write = registration.open_account(rt, AccountRequest(email="ada@example.com"), actor="test")
     asked = Key(api_key_id=_KEY, route="POST /v1/accounts", key="k", body=b"body")
 
     def twin(tx: Tx) -> Opened:
