@@ -75,6 +75,13 @@ def strengthen(known: AttemptState, learned: AttemptState) -> AttemptState:
     return learned if _CERTAINTY[learned] > _CERTAINTY[known] else known
 
 
+def says_more(attempt: Attempt, result: Result) -> bool:
+    """Whether a result tells anything of a call whose end is recorded: one that is repeated does not."""
+    if isinstance(result, Accepted) and result.provider_message_id != attempt.provider_message_id:
+        return True
+    return strengthen(attempt.state, _state_of(result)) is not attempt.state
+
+
 def back_off(step: int, *, base: float, cap: float, jitter: float) -> float:
     """Give the wait before try ``step`` + 1, in seconds: exponential with full jitter, never above cap.
 

@@ -20,6 +20,8 @@ class Standing:
     """An open hold waits for the end of this call."""
     unknowns_in_a_row: int
     """Unknown outcomes since the last acceptance, of all workers."""
+    recorded: bool
+    """What this call ended in is written: the answer to that commit was lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class _Row:
     message_id_taken: bool
     probes: bool
     unknowns_in_a_row: int
+    recorded: bool
 
 
 def of_calls(tx: Tx, results: Mapping[UUID, str | None]) -> dict[UUID, Standing]:
@@ -56,7 +59,7 @@ def of_calls(tx: Tx, results: Mapping[UUID, str | None]) -> dict[UUID, Standing]
                (SELECT count(*) > 0 FROM mail_service.send_attempts s
                 WHERE s.email_id = o.id AND s.state = 'accepted') AS accepted,
                a.id AS attempt_id, a.number, a.epoch AS attempt_epoch, a.state AS attempt_state,
-               a.provider_message_id,
+               a.provider_message_id, a.finished_at IS NOT NULL AS recorded,
                EXISTS (SELECT FROM mail_service.send_attempts h
                        WHERE h.provider_message_id = r.message_id AND h.id <> a.id)
                    AS message_id_taken,
@@ -97,4 +100,5 @@ def _standing(row: _Row) -> Standing:
         message_id_taken=row.message_id_taken,
         probes=row.probes,
         unknowns_in_a_row=row.unknowns_in_a_row,
+        recorded=row.recorded,
     )

@@ -77,6 +77,15 @@ def _submitted(message_id: str) -> Settlement:
     )
 
 
+def _recorded(found: Standing) -> Settlement:
+    return Settlement(
+        attempt=found.attempt.state,
+        provider_message_id=found.attempt.provider_message_id,
+        decision="recorded before",
+        move=None,
+    )
+
+
 def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, Settlement]]:
     limits = Limits(
         max_attempts=rt.settings.max_attempts,
@@ -89,6 +98,7 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
     )
     reused = _reused_message_ids(results, standing)
     settled: list[tuple[Ended, Settlement]] = []
+    again: list[tuple[Ended, Settlement]] = []
     findings: list[Finding] = []
     steps: list[Step] = []
     for ended in results:
@@ -97,6 +107,10 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
             continue
         free.discard(ended.row.email_id)
         found = standing[ended.row.attempt_id]
+        if found.recorded and not sending.says_more(found.attempt, ended.result):
+            # It counts once: for the email, its hold, the rate and the run of unknown outcomes.
+            again.append((ended, _recorded(found)))
+            continue
         settlement = sending.settle(
             found.email, found.attempt, ended.result, limits=limits, jitter=rt.jitter()
         )
@@ -120,7 +134,7 @@ def _settle(rt: Runtime, tx: Tx, results: Sequence[Ended]) -> list[tuple[Ended, 
     named = [s.provider_message_id for _, s in settled if s.provider_message_id is not None]
     if named:
         match_waiting(rt, tx, named)
-    return settled
+    return settled + again
 
 
 def _reused_message_ids(

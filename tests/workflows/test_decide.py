@@ -1,18 +1,34 @@
 """Decisions about doubt: one row, one effect, never while the old call may still run."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from mail_service.domain.deciding import Decision
-from mail_service.domain.outcomes import Accepted, Outcome, Refused, Unknown
-from mail_service.errors import Conflict, InvalidFields, NotFound
+from mail_service.domain.outcomes import (
+    Accepted,
+    Deferred,
+    Held,
+    HoldScope,
+    Outcome,
+    Pace,
+    Refused,
+    Released,
+    Result,
+    Unknown,
+)
+from mail_service.errors import CommitUnknown, Conflict, InvalidFields, NotFound
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
+from mail_service.store.database import Transactions
+from mail_service.store.session import Session
 from mail_service.store.views import EmailView
 from mail_service.workflows import decide, dispatch, operate, reconcile, record
 from mail_service.workflows.dispatch import Ended
@@ -416,28 +432,67 @@ def test_an_intake_whose_commit_answer_was_lost_gives_what_it_wrote(
     )
 
 
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (Refused(error_class="rejected"), "failed"),
+        (Unknown(error_class="read_timeout"), "ambiguous"),
+        (Deferred(pace=Pace.USUAL, error_class="internal_failure"), "pending"),
+        (Deferred(pace=Pace.THROTTLED, error_class="throttled"), "pending"),
+        (Held(scope=HoldScope.ACCOUNT, error_class="sending_paused"), "pending"),
+        (Released(), "pending"),
+    ],
+    ids=lambda case: type(case).__name__,
+)
 def test_a_finalise_whose_commit_answer_was_lost_is_repeated_without_effect(
-    rt: Runtime, sql: Sql, lost_commits: Callable[[], None]
+    rt: Runtime,
+    mailer: ScriptedMailer,
+    sql: Sql,
+    lost_commits: Callable[[], None],
+    outcome: Result,
+    state: str,
 ) -> None:
-    from mail_service.errors import CommitUnknown
-
     email = sign_up(rt)
-    ended = call(rt, take_one(rt))
+    ended = Ended(row=take_one(rt).row, result=outcome)
     lost_commits()
     with pytest.raises(CommitUnknown):
         record.results(rt, [ended])
     before = sql.dump()
     assert record.results(rt, [ended]) == []
     assert sql.dump() == before
+    assert look(rt, email).email.state == state
+
+
+class LosesTheAnswer(Transactions):
+    """A database that does what it is told and is gone before it says so."""
+
+    def __init__(self, db: Transactions) -> None:
+        self._db = db
+
+    @contextmanager
+    def connected(self) -> Generator[psycopg.Connection]:
+        with self._db.connected() as connection:
+            yield connection
+            connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+
+def test_an_acceptance_whose_answer_was_lost_is_recorded_again_without_effect(
+    rt: Runtime, sql: Sql
+) -> None:
+    email = sign_up(rt)
+    ended = call(rt, take_one(rt))
+    with pytest.raises(CommitUnknown):
+        record.results(replace(rt, db=LosesTheAnswer(rt.db)), [ended])
+    before = sql.dump()
     assert look(rt, email).email.state == "submitted"
+    assert record.results(rt, [ended]) == []
+    assert sql.dump() == before
 
 
 @pytest.fixture
 def lost_commits(rt: Runtime, database_url: str) -> Callable[[], None]:
     """Loses the answer to the next commit on the way back, as a proxy between us and Postgres would."""
-    import psycopg
-
-    from mail_service.store.session import Session
 
     def lose_the_next() -> None:
         with rt.db.transaction() as tx:
