@@ -65,14 +65,16 @@ class Template:
         plain = plain_data(data)
         if self.schema is not None and (problems := misfits(self.schema, plain)):
             raise InvalidFields(problems)
-        self.render(plain)
+        self._fill(plain)
 
     def render(self, data: Mapping[str, object]) -> Rendered:
         """Give the mail for this data; the same data always gives the same mail.
 
         Raises InvalidFields by names such as ``data.order.id``, without any of the data's text.
         """
-        plain = plain_data(data)
+        return self._fill(plain_data(data))
+
+    def _fill(self, plain: dict[str, Any]) -> Rendered:
         parts = {part: fill(template, plain) for part, template in self._compiled.items()}
         subject = parts["subject.txt"]
         if UNFIT_IN_SUBJECT.search(subject):

@@ -6,7 +6,7 @@ database's transaction time. Nothing else in the rings asks what time it is.
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, LiteralString, TypeVar
 
@@ -101,7 +101,7 @@ class Transactions:
     """Something that opens transactions on the database. Subclasses say on which connection."""
 
     def connected(self) -> AbstractContextManager[psycopg.Connection]:
-        """Give a connection in a transaction that ends with the block."""
+        """Give a connection for the block, which commits; what it leaves uncommitted is rolled back."""
         raise NotImplementedError
 
     @contextmanager
@@ -211,6 +211,17 @@ def _faults_as_ours() -> Generator[None]:
         raise Unavailable(NO_SCHEMA) from missing
 
 
+@contextmanager
+def rolled_back(connection: psycopg.Connection[Any]) -> Generator[None]:
+    """Roll back when the block fails. A connection that can't even do that is of no use any more."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            connection.rollback()
+        raise
+
+
 def _commit(connection: psycopg.Connection[Any]) -> None:
     try:
         connection.commit()
@@ -251,11 +262,14 @@ class Database(Transactions):
 
     @contextmanager
     def connected(self) -> Generator[psycopg.Connection[TupleRow]]:
-        """Borrow a connection; it commits or rolls back when it goes back."""
-        with self._pool.connection() as connection, self._deadlines.watch(connection):
-            connection.learn_enums()
-            yield connection
-            connection.commit()
+        """Borrow a connection; what is not committed is rolled back when it goes back."""
+        connection = self._pool.getconn()
+        try:
+            with self._deadlines.watch(connection), rolled_back(connection):
+                connection.learn_enums()
+                yield connection
+        finally:
+            self._pool.putconn(connection)
 
     def _check(self, connection: Session) -> None:
         """Ask a connection that has something to say whether it lives; silence means that it does.

@@ -2,11 +2,11 @@
 
 import select
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import psycopg
 
-from mail_service.store.database import TRANSACTION_SECONDS, Transactions
+from mail_service.store.database import TRANSACTION_SECONDS, Transactions, rolled_back
 from mail_service.store.deadlines import Deadlines
 from mail_service.store.session import CHANNEL, Session, conninfo
 
@@ -64,7 +64,7 @@ class Line(Transactions):
 
     @contextmanager
     def connected(self) -> Generator[psycopg.Connection]:
-        """Give the connection, made anew if it was lost; commits or rolls back at the end."""
+        """Give the connection, made anew if it was lost; rolls back what fails."""
         connection = self._connection
         if connection is None or connection.closed or connection.broken:
             self.close()
@@ -81,13 +81,9 @@ class Line(Transactions):
                 raise
             self._connection = connection
         try:
-            with self._deadlines.watch(connection):
+            with self._deadlines.watch(connection), rolled_back(connection):
                 yield connection
-                connection.commit()
         except BaseException:
-            # A connection that can't even roll back is of no use any more.
-            with suppress(psycopg.Error):
-                connection.rollback()
             if connection.broken:
                 self.close()
             raise

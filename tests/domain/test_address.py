@@ -1,21 +1,30 @@
 """Addresses: what we write to, and which spellings are one mailbox."""
 
 from base64 import b64encode
+from collections.abc import Callable
 from email.header import decode_header, make_header
 from email.utils import formataddr, parseaddr
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mail_service.domain.address import (
     AddressInvalid,
+    checked,
     format_sender,
+    is_everyday,
     keyed_hash,
     match_key,
     normalise,
     split_sender,
 )
+
+EVERYDAY = st.from_regex(
+    r"[a-z0-9]{1,9}([._+-]{1,2}[a-z0-9]{1,9}){0,2}@([a-z0-9]{1,9}-{0,2}[a-z0-9]{0,9}\.){1,3}[a-z]{1,6}",
+    fullmatch=True,
+)
+"""Everyday addresses, and such as come near them."""
 
 
 @pytest.mark.parametrize(
@@ -31,6 +40,28 @@ from mail_service.domain.address import (
 )
 def test_an_address_is_stored_as_it_goes_on_the_wire(given_text: str, wire: str) -> None:
     assert normalise(given_text, allow_reserved=False) == wire
+
+
+@given(EVERYDAY)
+@example("a@b.co")
+@example("postmaster@example.com")
+@example("a@xn--bcher-kva.example")
+@example("a@1.2.com")
+@example("a@example.localhost")
+@example("a@" + "b" * 58 + ".com")
+@example("a" * 59 + "@b.co")
+def test_an_everyday_address_is_what_it_would_be_to_the_library(text: str) -> None:
+    def outcome(normalising: Callable[..., str]) -> str | None:
+        try:
+            return normalising(text, allow_reserved=False)
+        except AddressInvalid:
+            return None
+
+    assert outcome(normalise) == outcome(checked)
+
+
+def test_most_addresses_are_everyday_ones() -> None:
+    assert is_everyday("ada.lovelace+shop@mail.example.com")
 
 
 @pytest.mark.parametrize(
