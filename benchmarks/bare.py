@@ -89,6 +89,7 @@ class Accounts:
             not_after=None,
             data={"name": body["name"]},
             reply_to=(),
+            headers=(),
             recipients=(recipient,),
         )
         account = NewAccount(id=account_id, email=address, address_hash=hashed, name=body["name"])

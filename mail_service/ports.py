@@ -27,6 +27,7 @@ class OutgoingEmail:
     cc: tuple[str, ...] = field(default=(), repr=False)
     bcc: tuple[str, ...] = field(default=(), repr=False)
     reply_to: tuple[str, ...] = field(default=(), repr=False)
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     text: str | None = field(default=None, repr=False)
     html: str | None = field(default=None, repr=False)
 

@@ -148,7 +148,10 @@ class SesMailer:
                 "Simple": {
                     "Subject": _utf8(email.subject),
                     "Body": body,
-                    "Headers": [{"Name": TAG_HEADER, "Value": email.request_tag}],
+                    "Headers": [
+                        {"Name": name, "Value": value}
+                        for name, value in ((TAG_HEADER, email.request_tag), *email.headers)
+                    ],
                 }
             },
             "EmailTags": [{"Name": TAG_NAME, "Value": email.request_tag}],

@@ -31,6 +31,7 @@ class Claimed:
     sender: str
     sender_address: str
     reply_to: list[str]
+    headers: list[tuple[str, str]]
     data: dict[str, Any]
     recipients: list[tuple[str, str]]
     lane: int
@@ -136,7 +137,7 @@ _LEASE: LiteralString = """
         FROM moved JOIN verdict v ON v.id = moved.id
     )
     SELECT v.attempt_id, v.id AS email_id, v.number, moved.template, moved.template_checksum,
-           moved.template_version, moved.sender, moved.sender_address, p.reply_to, p.data,
+           moved.template_version, moved.sender, moved.sender_address, p.reply_to, p.headers, p.data,
            (SELECT jsonb_agg(jsonb_build_array(a.kind, a.address) ORDER BY a.position)
             FROM addressed a WHERE a.email_id = v.id AND NOT a.suppressed) AS recipients,
            v.lane, v.next_attempt_at AS was_due
@@ -219,7 +220,7 @@ def held_by(tx: Tx, attempt_ids: Sequence[UUID]) -> list[Claimed]:
         Claimed,
         """
         SELECT a.id AS attempt_id, o.id AS email_id, a.number, o.template, o.template_checksum,
-               o.template_version, o.sender, o.sender_address, p.reply_to, p.data,
+               o.template_version, o.sender, o.sender_address, p.reply_to, p.headers, p.data,
                (SELECT jsonb_agg(jsonb_build_array(r.kind, r.address) ORDER BY r.position)
                 FROM mail_service.attempt_recipients ar
                 JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
@@ -229,7 +230,7 @@ def held_by(tx: Tx, attempt_ids: Sequence[UUID]) -> list[Claimed]:
         -- One by one: a plan made early would read all of them for a join.
         JOIN LATERAL (SELECT * FROM mail_service.email_outbox
                       WHERE id = a.email_id OFFSET 0) o ON o.lease_token = a.id
-        JOIN LATERAL (SELECT reply_to, data FROM mail_service.email_payloads
+        JOIN LATERAL (SELECT reply_to, headers, data FROM mail_service.email_payloads
                       WHERE email_id = o.id OFFSET 0) p ON true
         WHERE a.id = ANY(%s)
         """,

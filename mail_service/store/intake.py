@@ -7,13 +7,15 @@ parts of one statement, and so is the account of a new one.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, Literal, LiteralString
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
 from mail_service.domain.states import OnAmbiguous
 from mail_service.store.database import Tx
+
+Kind = Literal["to", "cc", "bcc"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class NewRecipient:
     """One recipient of an email to be written."""
 
     id: UUID
-    kind: str
+    kind: Kind
     address: str = field(repr=False)
     address_hash: bytes
 
@@ -53,6 +55,7 @@ class NewEmail:
     not_after: datetime | None
     data: dict[str, Any] = field(repr=False)
     reply_to: tuple[str, ...] = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
     recipients: tuple[NewRecipient, ...]
 
 
@@ -81,7 +84,7 @@ _EMAILS: LiteralString = """
             id uuid, account_id uuid, dedup_key text, intent_hash bytea, template text,
             template_checksum text, sender text, on_ambiguous mail_service.ambiguity_policy,
             priority smallint, send_at timestamptz, not_after timestamptz, data jsonb,
-            reply_to text[], recipients jsonb)
+            reply_to text[], headers jsonb, recipients jsonb)
     ), added AS (
         INSERT INTO mail_service.email_outbox
             (id, account_id, dedup_key, intent_hash, template, template_checksum, sender,
@@ -93,8 +96,8 @@ _EMAILS: LiteralString = """
         {taken}
         RETURNING id, created_at
     ), content AS (
-        INSERT INTO mail_service.email_payloads (email_id, data, reply_to)
-        SELECT id, data, reply_to FROM asked JOIN added USING (id)
+        INSERT INTO mail_service.email_payloads (email_id, data, reply_to, headers)
+        SELECT id, data, reply_to, headers FROM asked JOIN added USING (id)
     ), addressed AS (
         INSERT INTO mail_service.email_recipients
             (id, email_id, position, kind, address, address_hash)
@@ -177,6 +180,7 @@ def _rows(emails: Sequence[NewEmail]) -> Jsonb:
                 "not_after": None if email.not_after is None else email.not_after.isoformat(),
                 "data": email.data,
                 "reply_to": email.reply_to,
+                "headers": email.headers,
                 "recipients": [
                     {
                         "id": str(recipient.id),

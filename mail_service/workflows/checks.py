@@ -1,6 +1,7 @@
 """What intake asks of a request's fields. Each check notes what was expected under the field's name."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from mail_service.domain.address import (
     split_sender,
 )
 from mail_service.domain.content import Template
+from mail_service.domain.headers import problems as header_problems
 from mail_service.errors import InvalidFields
 from mail_service.runtime import Runtime
 from mail_service.store.database import Tx
@@ -81,6 +83,12 @@ def check_data(template: Template | None, data: dict[str, Any], problems: dict[s
         template.check(data)
     except InvalidFields as invalid:
         problems |= invalid.fields
+
+
+def check_headers(headers: Mapping[str, str], problems: dict[str, str]) -> None:
+    """Note every header that can't be set."""
+    for name, expected in header_problems(headers):
+        problems[f"headers.{name}" if name else "headers"] = expected
 
 
 def check_times(tx: Tx, *, send_at: datetime | None, not_after: datetime | None) -> None:

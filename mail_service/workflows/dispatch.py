@@ -150,6 +150,7 @@ def compose(rt: Runtime, claim: Claim) -> OutgoingEmail | Held | Refused:
         cc=tuple(by_kind["cc"]),
         bcc=tuple(by_kind["bcc"]),
         reply_to=tuple(row.reply_to),
+        headers=tuple((name, value) for name, value in row.headers),
     )
 
 

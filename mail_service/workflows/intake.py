@@ -13,7 +13,7 @@ from mail_service.errors import Conflict, Impossible
 from mail_service.runtime import Runtime
 from mail_service.store import intake, views
 from mail_service.store.database import Tx
-from mail_service.store.intake import NewEmail, NewRecipient, Standing
+from mail_service.store.intake import Kind, NewEmail, NewRecipient, Standing
 from mail_service.store.views import EmailView
 from mail_service.workflows import journal
 
@@ -136,11 +136,11 @@ def written_view(tx: Tx, email: NewEmail, created_at: datetime) -> EmailView:
     )
 
 
-def recipient(rt: Runtime, address: str, hashed: bytes) -> NewRecipient:
-    """Give the row of somebody an email is to; ``hashed`` is the keyed hash of the address."""
+def recipient(rt: Runtime, kind: Kind, address: str, hashed: bytes) -> NewRecipient:
+    """Give the row of somebody an email goes to; ``hashed`` is the keyed hash of the address."""
     return NewRecipient(
         id=rt.new_id(),
-        kind="to",
+        kind=kind,
         address=address,
         address_hash=hashed,
     )

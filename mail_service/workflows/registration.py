@@ -69,7 +69,8 @@ def open_account(rt: Runtime, request: AccountRequest, *, actor: str) -> Write[O
         not_after=None,
         data=data,
         reply_to=(),
-        recipients=(intake.recipient(rt, address, hashed),),
+        headers=(),
+        recipients=(intake.recipient(rt, "to", address, hashed),),
     )
 
     def write(tx: Tx) -> Opened:

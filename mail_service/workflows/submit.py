@@ -18,12 +18,13 @@ from mail_service.errors import InvalidFields, RequestRefused
 from mail_service.runtime import Runtime
 from mail_service.store import accounts, housekeeping, views
 from mail_service.store.database import Tx
-from mail_service.store.intake import NewEmail
+from mail_service.store.intake import Kind, NewEmail
 from mail_service.workflows import intake
 from mail_service.workflows.checks import (
     check_address,
     check_data,
     check_dedup_key,
+    check_headers,
     check_sender,
     check_template,
     check_times,
@@ -42,8 +43,11 @@ class EmailRequest:
     template: str
     to: Sequence[str] = field(default=(), repr=False)
     account_id: UUID | None = None
+    cc: Sequence[str] = field(default=(), repr=False)
+    bcc: Sequence[str] = field(default=(), repr=False)
     data: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     reply_to: Sequence[str] = field(default=(), repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     sender: str | None = field(default=None, repr=False)
     on_ambiguous: OnAmbiguous | None = None
     send_at: datetime | None = None
@@ -82,7 +86,7 @@ class _Checked:
 
     request: EmailRequest
     template: Template
-    to: Sequence[str]
+    recipients: Sequence[tuple[Kind, str]]
     reply_to: Sequence[str]
     sender: str
     intent: bytes
@@ -103,9 +107,7 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
     check_dedup_key(request.dedup_key, problems)
     if bool(request.to) == (request.account_id is not None):
         problems["to"] = "expected either to or account_id"
-    if len(request.to) > MAX_RECIPIENTS:
-        problems["to"] = f"expected at most {MAX_RECIPIENTS} addresses"
-    to = [check_address(rt, f"to.{i}", text, problems) for i, text in enumerate(request.to)]
+    recipients = _check_recipients(rt, request, problems)
     if len(request.reply_to) > MAX_REPLY_TO:
         problems["reply_to"] = f"expected at most {MAX_REPLY_TO} addresses"
     reply_to = [
@@ -119,6 +121,7 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
         problems["not_after"] = "expected a time after send_at"
     if not 0 <= request.priority <= 9:
         problems["priority"] = "expected a whole number from 0 to 9, higher first"
+    check_headers(request.headers, problems)
     template = check_template(rt, "template", request.template, problems)
     check_data(template, request.data, problems)
     if problems or template is None:
@@ -127,7 +130,7 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
         rt,
         {
             "template": request.template,
-            "to": to,
+            "to": [address for kind, address in recipients if kind == "to"],
             "account": str(request.account_id) if request.account_id else None,
             "data": request.data,
             "reply_to": reply_to,
@@ -136,17 +139,41 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
             "send_at": request.send_at.isoformat() if request.send_at else None,
             "not_after": request.not_after.isoformat() if request.not_after else None,
             "priority": request.priority,
+            # Named only where they are given: emails stand from before they could be.
+            **{
+                kind: given
+                for kind in ("cc", "bcc")
+                if (given := [address for known, address in recipients if known == kind])
+            },
+            **({"headers": dict(request.headers)} if request.headers else {}),
         },
     )
     return _Checked(
         request=request,
         template=template,
-        to=[address for address in to if address is not None],
+        recipients=recipients,
         reply_to=[address for address in reply_to if address is not None],
         sender=sender,
         intent=intent,
         id=rt.new_id(),
     )
+
+
+def _check_recipients(
+    rt: Runtime, request: EmailRequest, problems: dict[str, str]
+) -> list[tuple[Kind, str]]:
+    """Give everybody the request names; an account's address is known later, and counts."""
+    named: dict[Kind, Sequence[str]] = {"to": request.to, "cc": request.cc, "bcc": request.bcc}
+    if len(request.to) > MAX_RECIPIENTS:
+        problems["to"] = f"expected at most {MAX_RECIPIENTS} addresses"
+    elif sum(map(len, named.values())) + (request.account_id is not None) > MAX_RECIPIENTS:
+        problems["cc"] = f"expected at most {MAX_RECIPIENTS} recipients, to, cc and bcc together"
+    checked = [
+        (kind, check_address(rt, f"{kind}.{i}", text, problems))
+        for kind, texts in named.items()
+        for i, text in enumerate(texts)
+    ]
+    return [(kind, address) for kind, address in checked if address is not None]
 
 
 def _write(
@@ -190,7 +217,7 @@ def _ready(
 ) -> NewEmail | RequestRefused:
     if isinstance(one, RequestRefused):
         return one
-    request, to = one.request, one.to
+    request, recipients = one.request, one.recipients
     try:
         check_times(tx, send_at=request.send_at, not_after=request.not_after)
     except InvalidFields as refused:
@@ -198,7 +225,7 @@ def _ready(
     if request.account_id is not None:
         if request.account_id not in addresses:
             return InvalidFields({"account_id": "expected the id of an account"})
-        to = [addresses[request.account_id]]
+        recipients = [("to", addresses[request.account_id]), *recipients]
     return NewEmail(
         id=one.id,
         account_id=request.account_id,
@@ -213,8 +240,10 @@ def _ready(
         not_after=request.not_after,
         data=request.data,
         reply_to=tuple(one.reply_to),
+        headers=tuple(request.headers.items()),
         recipients=tuple(
-            intake.recipient(rt, address, keyed_hash(rt.address_key, address)) for address in to
+            intake.recipient(rt, kind, address, keyed_hash(rt.address_key, address))
+            for kind, address in recipients
         ),
     )
 

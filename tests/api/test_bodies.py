@@ -133,7 +133,7 @@ def test_the_content_type_changes_nothing(api: Api, content_type: str):
 
 
 @pytest.mark.parametrize(
-    "field", ["cc", "bcc", "headers", "attachments", "state",
+    "field", ["Cc", "attachments", "state",
               "epoch", "id", "from_", "FROM"],
 )  # fmt: skip
 def test_an_unknown_field_is_named_and_never_ignored(standing: Api, field: str):
@@ -160,6 +160,14 @@ def test_an_unknown_field_is_named_and_never_ignored(standing: Api, field: str):
         ({"to": ["ada@example.com", "nobody"]}, {"to.1"}),
         ({"to": ["ada@example.com"] * 51}, {"to"}),
         ({"to": ["\N{LATIN SMALL LETTER A WITH DIAERESIS}@example.com"]}, {"to.0"}),
+        ({"cc": "ada@example.com"}, {"cc"}),
+        ({"cc": [1]}, {"cc.0"}),
+        ({"bcc": ["ada@example.com", "nobody"]}, {"bcc.1"}),
+        ({"headers": []}, {"headers"}),
+        ({"headers": {"X-A": 1}}, {"headers.X-A"}),
+        ({"headers": {"X-A": None}}, {"headers.X-A"}),
+        ({"headers": {"X-A": "a\r\nBcc: eve@example.com"}}, {"headers.X-A"}),
+        ({"headers": {"to": "eve@elsewhere.example"}}, {"headers.to"}),
         ({"account_id": NotImplemented}, {"account_id"}),
         ({"data": []}, {"data"}),
         ({"data": {"name": 1}}, {"data.name"}),

@@ -20,7 +20,9 @@ def test_the_same_intent_under_the_same_key_gives_the_standing_email_and_wakes_n
     api: Api, sql: Sql
 ):
     first = api.post("/v1/emails", EMAIL)
-    again = api.post("/v1/emails", EMAIL | {"data": None, "reply_to": None, "from": None})
+    again = api.post(
+        "/v1/emails", EMAIL | dict.fromkeys(("data", "reply_to", "from", "cc", "bcc", "headers"))
+    )
     assert (again.status_code, again.json) == (200, first.json)
     assert sql.one("SELECT count(*) FROM mail_service.email_outbox") == 1
     assert len(api.nudges) == 1
@@ -33,6 +35,8 @@ def test_the_same_intent_under_the_same_key_gives_the_standing_email_and_wakes_n
         {"to": ["ada@example.com", "ada@example.com"]},
         {"data": {"name": "Ada"}},
         {"reply_to": "help@example.com"},
+        {"cc": ["eve@example.com"]},
+        {"headers": {"X-Order": "1"}},
         {"from": "Other <other@example.com>"},
         {"on_ambiguous": "resend"},
         {"template": "password-reset-v1", "data": {"link": "https://example.com/"}},
@@ -68,6 +72,17 @@ def test_recipients_keep_their_order_and_repetitions(api: Api):
     to = ["b@example.com", "a@example.com", "b@example.com"]
     answer = api.post("/v1/emails", EMAIL | {"to": to})
     assert [r["address"] for r in answer.json["recipients"]] == to
+
+
+def test_copies_show_with_their_kind(api: Api):
+    copies = {"cc": ["c@example.com"], "bcc": ["b@example.com"]}
+    answer = api.post("/v1/emails", EMAIL | copies)
+    assert answer.status_code == 201
+    assert [(r["kind"], r["address"]) for r in answer.json["recipients"]] == [
+        ("to", "ada@example.com"),
+        ("cc", "c@example.com"),
+        ("bcc", "b@example.com"),
+    ]
 
 
 @pytest.mark.parametrize("reply_to", ["help@example.com", ["help@example.com", "b@example.com"]])

@@ -31,6 +31,7 @@ FULL = OutgoingEmail(
     cc=("c@example.org",),
     bcc=("e@example.org", "d@example.org"),
     reply_to=("answers@example.com",),
+    headers=(("X-Order", "1042"), ("List-Unsubscribe", "<https://example.com/u/1>")),
     text="täxt",
     html="<p>ü</p>",
 )
@@ -65,7 +66,11 @@ def test_a_call_carries_every_field_in_the_order_given():
                     "Text": {"Data": "täxt", "Charset": "UTF-8"},
                     "Html": {"Data": "<p>ü</p>", "Charset": "UTF-8"},
                 },
-                "Headers": [{"Name": "X-Mail-Service-Attempt", "Value": "tag-1"}],
+                "Headers": [
+                    {"Name": "X-Mail-Service-Attempt", "Value": "tag-1"},
+                    {"Name": "X-Order", "Value": "1042"},
+                    {"Name": "List-Unsubscribe", "Value": "<https://example.com/u/1>"},
+                ],
             }
         },
         "EmailTags": [{"Name": "mail_service_attempt", "Value": "tag-1"}],

@@ -1,5 +1,6 @@
 """Intake: all or nothing, once per key, and every bad field named."""
 
+import hmac
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +16,8 @@ from mail_service.workflows.idempotency import Answer, Key
 from mail_service.workflows.registration import AccountRequest, Opened
 from mail_service.workflows.submit import EmailRequest
 from tests.conftest import Sql
-from tests.steps import look, sign_up, write_email
+from tests.fakes import ScriptedMailer
+from tests.steps import look, send_all, sign_up, write_email
 
 
 def test_an_account_comes_with_its_email_recipient_and_journal_row(rt: Runtime, sql: Sql) -> None:
@@ -115,6 +117,9 @@ def test_a_dedup_key_with_the_same_intent_gives_the_email_that_stands(
         {"sender": "Other <shop@example.com>"},
         {"on_ambiguous": "resend"},
         {"to": ("ada@example.com", "ada@example.com")},
+        {"cc": ("bob@example.com",)},
+        {"bcc": ("bob@example.com",)},
+        {"headers": {"X-Order": "1"}},
     ],
 )
 def test_a_dedup_key_with_another_intent_is_a_conflict(
@@ -143,6 +148,13 @@ def test_one_dedup_key_at_once_from_ten_callers_makes_one_email(rt: Runtime, sql
         ({"to": ("ok@example.com", "jö@example.com")}, "to.1"),
         ({"to": ()}, "to"),
         ({"to": tuple(f"a{n}@example.com" for n in range(51))}, "to"),
+        ({"cc": ("x",)}, "cc.0"),
+        ({"bcc": ("ok@example.com", "x")}, "bcc.1"),
+        ({"cc": tuple(f"a{n}@example.com" for n in range(50))}, "cc"),
+        ({"bcc": tuple(f"a{n}@example.com" for n in range(50))}, "cc"),
+        ({"to": (), "cc": ("bob@example.com",)}, "to"),
+        ({"headers": {"Subject": "Hello"}}, "headers.Subject"),
+        ({"headers": {f"X-{n}": "v" for n in range(15)}}, "headers"),
         ({"template": "nothing-v1"}, "template"),
         ({"template": "password-reset-v1"}, "data.link"),
         ({"sender": "other@elsewhere.example"}, "from"),
@@ -163,6 +175,68 @@ def test_a_bad_field_is_named_and_nothing_is_written(
         submit.submit_email(rt, EmailRequest(**asked), actor="test")
     assert field in refused.value.fields
     assert sql.one("SELECT count(*) FROM mail_service.email_outbox") == 0
+
+
+def test_an_address_of_an_account_counts_as_a_recipient(rt: Runtime) -> None:
+    asked = EmailRequest(
+        dedup_key="order-1",
+        template="welcome-v1",
+        account_id=rt.new_id(),
+        bcc=[f"a{n}@example.com" for n in range(50)],
+    )
+    with pytest.raises(InvalidFields) as refused:
+        submit.submit_email(rt, asked, actor="test")
+    assert set(refused.value.fields) == {"cc"}
+
+
+def test_copies_and_headers_go_on_the_wire_in_their_order_and_are_known_again(
+    rt: Runtime, mailer: ScriptedMailer
+) -> None:
+    asked: dict[str, Any] = {
+        "to": ("b@example.com", "a@example.com"),
+        "cc": ("d@example.com", "c@example.com", "d@example.com"),
+        "bcc": ("E@Example.com",),
+        "headers": {"X-Zoo": "1", "X-Art": "2"},
+    }
+    first = write_email(rt, **asked)
+    assert [(r.kind, r.address) for r in first.recipients] == [
+        *(("to", "b@example.com"), ("to", "a@example.com"), ("cc", "d@example.com")),
+        *(("cc", "c@example.com"), ("cc", "d@example.com"), ("bcc", "E@example.com")),
+    ]
+    assert write_email(rt, **asked).email.id == first.email.id
+    send_all(rt)
+    (call,) = mailer.calls
+    assert call.to == ("b@example.com", "a@example.com")
+    assert call.cc == ("d@example.com", "c@example.com", "d@example.com")
+    assert call.bcc == ("E@example.com",)
+    assert call.headers == (("X-Zoo", "1"), ("X-Art", "2"))
+
+
+def test_copies_of_an_account_s_email_follow_its_own_address(
+    rt: Runtime, mailer: ScriptedMailer
+) -> None:
+    account_id = sign_up(rt, "ada@example.com").email.account_id
+    asked = EmailRequest(
+        dedup_key="receipt-1",
+        template="welcome-v1",
+        account_id=account_id,
+        cc=("bob@example.com",),
+    )
+    rt.db.transact(submit.submit_email(rt, asked, actor="test"))
+    send_all(rt)
+    call = mailer.calls[-1]
+    assert (call.to, call.cc) == (("ada@example.com",), ("bob@example.com",))
+
+
+def test_one_key_and_intent_are_known_again_across_releases(rt: Runtime, sql: Sql) -> None:
+    """What a key stands for is kept for as long as its email: a new field must not change it."""
+    write_email(rt, "order-1")
+    canonical = (
+        '{"account":null,"data":{},"from":null,"not_after":null,"on_ambiguous":null,"priority":5,'
+        '"reply_to":[],"send_at":null,"template":"welcome-v1","to":["ada@example.com"]}'
+    )
+    kept = sql.one("SELECT intent_hash FROM mail_service.email_outbox")
+    assert kept == hmac.digest(rt.address_key, canonical.encode(), "sha256")
 
 
 def test_every_bad_field_is_named_at_once(rt: Runtime) -> None:
