@@ -168,12 +168,12 @@ def _check_recipients(
         problems["to"] = f"expected at most {MAX_RECIPIENTS} addresses"
     elif sum(map(len, named.values())) + (request.account_id is not None) > MAX_RECIPIENTS:
         problems["cc"] = f"expected at most {MAX_RECIPIENTS} recipients, to, cc and bcc together"
-    checked = [
-        (kind, check_address(rt, f"{kind}.{i}", text, problems))
+    return [
+        (kind, address)
         for kind, texts in named.items()
         for i, text in enumerate(texts)
+        if (address := check_address(rt, f"{kind}.{i}", text, problems)) is not None
     ]
-    return [(kind, address) for kind, address in checked if address is not None]
 
 
 def _write(
@@ -225,7 +225,8 @@ def _ready(
     if request.account_id is not None:
         if request.account_id not in addresses:
             return InvalidFields({"account_id": "expected the id of an account"})
-        recipients = [("to", addresses[request.account_id]), *recipients]
+        own: list[tuple[Kind, str]] = [("to", addresses[request.account_id])]
+        recipients = [*own, *recipients]
     return NewEmail(
         id=one.id,
         account_id=request.account_id,
