@@ -13,8 +13,8 @@ from tests.statemachine.seeding import (
     MATCH,
     RECONCILE,
     RECORD,
+    REGISTRATION,
     SENDING,
-    SUBMIT,
     Bug,
     bug,
 )
@@ -61,7 +61,7 @@ MORE_BUGS = (
         "an account is committed before its email",
         "a sign-up and a later fault",
         ("S1",),
-        SUBMIT,
+        REGISTRATION,
         "        created_at = rows.open_account(tx, account, email, actor)\n",
         "        rt.db.transact(lambda own: own.run('INSERT INTO mail_service.accounts'\n"
         "            ' (id, email, address_hash) VALUES (%s, %s, %s)',\n"
