@@ -21,8 +21,9 @@ from mail_service.ports import OutgoingEmail, SendingQuota
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
 from mail_service.store import schema
-from mail_service.store.database import Database, Transactions
+from mail_service.store.database import Transactions
 from mail_service.store.line import Line
+from mail_service.store.pool import Database
 
 POOL_SIZES = {
     # Of 20 connections, one web with two gunicorn workers, two workers and a clock use 11:

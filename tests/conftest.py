@@ -19,7 +19,7 @@ from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
 from mail_service.store import migrating
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from tests.fakes import ScriptedMailer, counting_ids
 
 # Started in the background of a shell, or by nohup, this process ignores Ctrl-C or a hang-up, and so would

@@ -22,7 +22,7 @@ from mail_service.domain.outcomes import Accepted, Outcome
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.settings import Process
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from mail_service.workflows import dispatch
 
 CLAIMS = "claim of 32"

@@ -23,7 +23,7 @@ from mail_service.cli.bench_pipeline import COMMAND, runtime, workers
 from mail_service.cli.bench_place import Place, Running
 from mail_service.cli.bench_sizes import Sizes
 from mail_service.runtime import Runtime
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from mail_service.workflows import operate, registration
 from mail_service.workflows.registration import AccountRequest
 

@@ -19,7 +19,7 @@ from mail_service.cli.bench_place import BenchFailed, Place, Running
 from mail_service.cli.bench_sizes import Sizes
 from mail_service.runtime import Runtime
 from mail_service.settings import Process
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 
 GATE_SECONDS = 14.0
 """How long senders have to begin. Short of every read time-out, so that no call is given up."""

@@ -21,7 +21,8 @@ from mail_service.errors import Unavailable
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
 from mail_service.store import schema
-from mail_service.store.database import Database, Tx
+from mail_service.store.database import Tx
+from mail_service.store.pool import Database
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option(min=1, max=500, help="How many to show at most.")]

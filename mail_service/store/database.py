@@ -11,12 +11,11 @@ from datetime import datetime
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
-from psycopg.rows import TupleRow, class_row, scalar_row
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg.rows import class_row, scalar_row
+from psycopg_pool import PoolTimeout
 
 from mail_service.errors import CommitUnknown, Unavailable
-from mail_service.store.deadlines import Deadlines
-from mail_service.store.session import NO_SCHEMA, Session, conninfo
+from mail_service.store.session import NO_SCHEMA
 
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
@@ -229,54 +228,3 @@ def _commit(connection: psycopg.Connection[Any]) -> None:
         if isinstance(lost, REPEATABLE):
             raise
         raise CommitUnknown("the database went away in answer to a commit") from lost
-
-
-class Database(Transactions):
-    """A sized pool of connections to one PostgreSQL."""
-
-    def __init__(self, url: str, *, name: str, size: int, wait_seconds: float = 4) -> None:
-        self._deadlines = Deadlines(TRANSACTION_SECONDS)
-        self._pool = ConnectionPool(
-            conninfo(url, name),
-            min_size=0,
-            max_size=size,
-            timeout=wait_seconds,
-            max_idle=60,
-            open=False,
-            name=name,
-            connection_class=Session,
-            configure=Session.limit,
-            # A restarted server is met here, not in the middle of somebody's request.
-            check=self._check,
-            reconnect_timeout=5,
-        )
-
-    def open(self) -> None:
-        """Start the pool. No connection is made before one is needed."""
-        self._pool.open(wait=False)
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._pool.close(timeout=2)
-        self._deadlines.stop()
-
-    @contextmanager
-    def connected(self) -> Generator[psycopg.Connection[TupleRow]]:
-        """Borrow a connection; what is not committed is rolled back when it goes back."""
-        connection = self._pool.getconn()
-        try:
-            with self._deadlines.watch(connection), rolled_back(connection):
-                connection.learn_enums()
-                yield connection
-        finally:
-            self._pool.putconn(connection)
-
-    def _check(self, connection: Session) -> None:
-        """Ask a connection that has something to say whether it lives; silence means that it does.
-
-        Nothing is due on an idle one but its end: the server's good-bye, or the kernel's, whose
-        keepalives find a peer that vanished. So most requests need not ask.
-        """
-        if connection.has_word():
-            with self._deadlines.watch(connection):
-                ConnectionPool.check_connection(connection)

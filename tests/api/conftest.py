@@ -16,7 +16,7 @@ from mail_service import wiring
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from mail_service.workflows import operate
 from tests.conftest import ENVIRONMENT
 from tests.signing import make_reader

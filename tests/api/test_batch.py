@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from psycopg.rows import TupleRow
 
 from mail_service.runtime import Runtime
-from mail_service.store.database import Database, Tx
+from mail_service.store.database import Tx
+from mail_service.store.pool import Database
 from mail_service.workflows import submit
 from mail_service.workflows.submit import EmailRequest
 from tests.api.conftest import ACCOUNT, EMAIL, NOBODY, Api, key_of

@@ -20,7 +20,7 @@ import pytest
 
 from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from mail_service.domain.address import keyed_hash
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from mail_service.workflows import operate
 from tests.api.conftest import ACCOUNT, NOBODY
 from tests.conftest import ENVIRONMENT

@@ -15,7 +15,7 @@ from mail_service import wiring
 from mail_service.domain.events import Envelope
 from mail_service.ports import ReadEnvelope
 from mail_service.settings import Process, Settings
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from tests.attacks.attack import KNOWN_ID, VICTIM, VICTIMS_TAG
 from tests.conftest import ENVIRONMENT
 from tests.fakes import ScriptedMailer, counting_ids

@@ -14,7 +14,7 @@ import pytest
 from mail_service import wiring
 from mail_service.ports import TAG_NAME
 from mail_service.settings import Process, Settings
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from tests.journeys.conftest import Build
 from tests.journeys.town import Town
 from tests.steps import sign_up

@@ -23,7 +23,7 @@ from mail_service.cli.embedded_postgres import EmbeddedPostgres
 from mail_service.ports import TAG_NAME
 from mail_service.sandbox import Sandbox
 from mail_service.sandbox.signing import Signer
-from mail_service.store.database import Database
+from mail_service.store.pool import Database
 from mail_service.workflows import operate
 from tests.journeys.programs import ROOT, Program, free_port, procfile, until
 

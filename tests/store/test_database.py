@@ -12,7 +12,8 @@ from mail_service.domain.states import EmailState
 from mail_service.errors import SettingsError, Unavailable
 from mail_service.runtime import Runtime
 from mail_service.store import housekeeping, schema, views
-from mail_service.store.database import Database, Tx
+from mail_service.store.database import Tx
+from mail_service.store.pool import Database
 from tests.conftest import Sql
 from tests.steps import sign_up
 

@@ -24,8 +24,8 @@ from mail_service.domain.outcomes import Accepted, Deferred, Refused, Released, 
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
 from mail_service.store import claims, migrating
-from mail_service.store.database import Database
 from mail_service.store.line import Line
+from mail_service.store.pool import Database
 from mail_service.workflows import dispatch, record
 from mail_service.workflows.dispatch import Ended
 from tests.conftest import ENVIRONMENT

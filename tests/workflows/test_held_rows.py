@@ -12,7 +12,8 @@ import pytest
 from mail_service.domain.outcomes import Unknown
 from mail_service.errors import Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store.database import Database, Transactions
+from mail_service.store.database import Transactions
+from mail_service.store.pool import Database
 from mail_service.store.views import EmailView
 from mail_service.workflows import dispatch, ingest, reconcile, record
 from mail_service.workflows.ingest import Taken
