@@ -108,8 +108,12 @@ class NewEmail(_Sent):
         None, max_length=50, description="1 to 50 bare addresses", examples=[["ada@example.com"]]
     )
     account_id: UUID | None = Field(None, description="Write to this account's address")
-    cc: list[Address] | None = Field(None, description="Bare addresses; 50 recipients in all")
-    bcc: list[Address] | None = Field(None, description="As `cc`, seen by nobody else")
+    cc: list[Address] | None = Field(
+        None, max_length=50, description="Bare addresses; 50 recipients in all"
+    )
+    bcc: list[Address] | None = Field(
+        None, max_length=50, description="As `cc`, seen by nobody else"
+    )
     data: dict[str, Any] | None = Field(None, description=_DATA)
     reply_to: ReplyTo | None = Field(None, description="One address, or up to 10")
     headers: dict[str, str] | None = Field(

@@ -1,13 +1,16 @@
-"""How requests are served: gunicorn's threaded worker, with three things that it lacks (decision 0017).
+"""How requests are served: gunicorn's threaded worker, with four things that it lacks (decision 0017).
 
-A deadline from a request's first byte to its last; a thread that stays with its connection; and new
-connections shared among the workers.
+A deadline from a request's first byte to its last; a thread that stays with its connection; a
+connection's end that no other waits for; and new connections shared among the workers.
 """
 
 import select
+import socket
 import time
+from contextlib import suppress
 from typing import Any
 
+from gunicorn import util
 from gunicorn.workers.gthread import ThreadWorker
 
 from mail_service.store.deadlines import Deadlines
@@ -46,6 +49,8 @@ class Worker(ThreadWorker):
         while True:
             with self.deadlines.watch(conn.sock):
                 kept = super().handle(conn)
+            if not kept:
+                _part(conn.sock)
             if kept is not True or not self._follows(conn):
                 return kept
 
@@ -58,3 +63,13 @@ class Worker(ThreadWorker):
         poll = select.poll()
         poll.register(conn.sock, select.POLLIN)
         return bool(poll.poll(STAY_MS))
+
+
+def _part(sock: socket.socket) -> None:
+    """Wait for the client to close its end, which gunicorn does on the one thread that serves them all.
+
+    What is left for that thread to close ends at once.
+    """
+    with suppress(OSError):
+        util.close_graceful(sock.dup())
+        sock.shutdown(socket.SHUT_RDWR)

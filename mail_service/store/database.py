@@ -11,10 +11,11 @@ from datetime import datetime
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row, scalar_row
 from psycopg_pool import PoolTimeout
 
-from mail_service.errors import CommitUnknown, Unavailable
+from mail_service.errors import CommitUnknown, Impossible, Unavailable
 from mail_service.store.session import NO_SCHEMA
 
 Row = TypeVar("Row")
@@ -29,8 +30,12 @@ REPEATABLE = (
 )
 REPEATS = 5
 
-TOO_LATE = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
-"""A time limit of the server's ended a statement: it was not done."""
+TOO_LATE = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.IdleInTransactionSessionTimeout,  # we were frozen ourselves; no OperationalError
+)
+"""A time limit of the server's ended a statement or its transaction: it was not done."""
 
 TRANSACTION_SECONDS = 10.0
 """When a transaction's connection is cut from our side: the server is frozen, or it would have ended
@@ -100,7 +105,7 @@ class Transactions:
     """Something that opens transactions on the database. Subclasses say on which connection."""
 
     def connected(self) -> AbstractContextManager[psycopg.Connection]:
-        """Give a connection for the block, which commits; what it leaves uncommitted is rolled back."""
+        """Give a connection for the block, which commits. What fails is rolled back."""
         raise NotImplementedError
 
     @contextmanager
@@ -222,6 +227,9 @@ def rolled_back(connection: psycopg.Connection[Any]) -> Generator[None]:
 
 
 def _commit(connection: psycopg.Connection[Any]) -> None:
+    if connection.pgconn.transaction_status == TransactionStatus.INERROR:
+        # COMMIT would roll back and say so to nobody.
+        raise Impossible("a fault of the database was caught inside its transaction")
     try:
         connection.commit()
     except (psycopg.OperationalError, psycopg.InterfaceError) as lost:

@@ -43,7 +43,7 @@ class Database(Transactions):
 
     @contextmanager
     def connected(self) -> Generator[psycopg.Connection[TupleRow]]:
-        """Borrow a connection; what is not committed is rolled back when it goes back."""
+        """Borrow a connection; what fails is rolled back before it goes back."""
         connection = self._pool.getconn()
         try:
             with self._deadlines.watch(connection), rolled_back(connection):

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -227,6 +227,19 @@ def stoppable(own_database_url: str, tmp_path: Path) -> Iterator[Server]:
     running.until_up()
     yield running
     running.kill()
+
+
+def test_clients_that_do_not_close_after_their_answer_keep_nobody_waiting(server: Server):
+    """gunicorn waits two seconds for each of them, one after the other, on the thread that serves all."""
+    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    begun = monotonic()
+    with ExitStack() as open_ones:
+        for _ in range(20):
+            client = open_ones.enter_context(server.connect())
+            client.sendall(asked)
+            assert everything(client).startswith(b"HTTP/1.1 200")
+        assert server.get("/healthz")[0] == 200
+        assert monotonic() - begun < 10  # 40 s where they are waited for in turn
 
 
 def test_two_signals_to_the_whole_group_let_a_request_end(own_database_url: str, stoppable: Server):

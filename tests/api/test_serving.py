@@ -1,6 +1,7 @@
 """Our worker under gunicorn: who serves the next request of a connection, and who takes a new one."""
 
 import socket
+import struct
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -85,6 +86,31 @@ def test_a_client_that_leaves_after_its_answer_ends_the_connection(served: Serve
     served.client.shutdown(socket.SHUT_WR)
     assert served.worker.handle(served.conn) is False
     assert served.calls == 1
+
+
+def closes_at_once(served: Served) -> bool:
+    """Whether gunicorn's one thread for all connections has nothing to wait for at this one's end."""
+    served.conn.sock.setblocking(False)
+    try:
+        return served.conn.sock.recv(1) == b""
+    except BlockingIOError:
+        return False
+
+
+def test_the_thread_waits_for_a_client_that_does_not_close_after_its_last_answer(
+    served: Served,
+) -> None:
+    served.client.sendall(REQUEST.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    assert served.worker.handle(served.conn) is False
+    assert closes_at_once(served)
+    assert served.client.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_a_request_that_never_comes_whole_is_waited_for_by_its_thread_alone(served: Served) -> None:
+    served.conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 50_000))
+    served.client.sendall(b"GET / HT")
+    assert served.worker.handle(served.conn) is False
+    assert closes_at_once(served)
 
 
 def test_no_thread_stays_while_there_are_fewer_threads_than_connections(served: Served) -> None:

@@ -1,7 +1,10 @@
 """Transactions: their faults become one error, twins repeat them, and nothing is told before the commit."""
 
+import select
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -9,7 +12,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from mail_service.domain.states import EmailState
-from mail_service.errors import SettingsError, Unavailable
+from mail_service.errors import CommitUnknown, Impossible, SettingsError, Unavailable
 from mail_service.runtime import Runtime
 from mail_service.store import housekeeping, schema, views
 from mail_service.store.database import Tx
@@ -47,6 +50,40 @@ def test_a_lost_connection_and_a_missing_table_are_unavailable(rt: Runtime, faul
         rt.db.transact(work)
     with rt.db.transaction() as tx:
         assert tx.value(int, "SELECT 1") == 1
+
+
+@pytest.mark.parametrize("then", ["SELECT 1", None], ids=["a statement", "the commit"])
+def test_a_transaction_that_the_server_ended_for_being_idle_is_unavailable(
+    one: Database, then: LiteralString | None
+) -> None:
+    def work(tx: Tx) -> None:
+        tx.run("SET LOCAL idle_in_transaction_session_timeout = '1ms'")
+        select.select([tx._connection], [], [], 10)
+        if then is not None:
+            tx.run(then)
+
+    with pytest.raises(Unavailable) as refused:
+        one.transact(work)
+    assert not isinstance(refused.value, CommitUnknown)
+    with one.transaction() as tx:
+        assert tx.value(int, "SELECT 1") == 1
+
+
+def test_a_fault_that_was_caught_inside_its_transaction_is_no_commit(
+    one: Database, sql: Sql
+) -> None:
+    told: list[str] = []
+
+    def work(tx: Tx) -> None:
+        housekeeping.beat(tx, "test")
+        tx.after_commit(lambda: told.append("committed"))
+        with suppress(psycopg.Error):
+            tx.run("SELECT 1 / 0")
+
+    with pytest.raises(Impossible):
+        one.transact(work)
+    assert told == []
+    assert sql.one("SELECT count(*) FROM mail_service.heartbeats") == 0
 
 
 def test_a_server_that_is_not_there_is_unavailable_within_the_wait() -> None:
