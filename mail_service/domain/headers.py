@@ -11,9 +11,14 @@ from typing import Final
 
 MAX_HEADERS: Final = 14  # the fifteenth is the tag of the call
 _MAX_NAME, _MAX_BOTH = 126, 996
-_NAME = re.compile(r"[!-9;-~]+")
+_NAME = re.compile(
+    rf"[!-9;-?A-~]{{1,{_MAX_NAME}}}"
+)  # without @: a name stays in what is said of it
 _VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
-_ENCODED_WORD = re.compile(r"=\?[^\s?]+\?[bq]\?", re.IGNORECASE)
+
+ENCODED_WORD: Final = re.compile(r"=\?[^?]*\?[bq]\?", re.IGNORECASE)
+"""What readers of mail decode (RFC 2047) and may take for lines of their own. As generous as they are:
+Python's takes a charset of blanks, and none."""
 
 _NOT_TO_BE_SET: Final = frozenset(
     {"authentication-results", "bcc", "cc", "date", "dkim-signature", "from", "message-id"}
@@ -23,16 +28,22 @@ _NOT_TO_BEGIN_WITH: Final = ("arc-", "content-", "resent-", "x-mail-service-", "
 
 
 def problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Give the name and what was expected for each header that can't be set; name "" is about all."""
+    """Give the name and what was expected for each header that can't be set.
+
+    The name is "" where something is wrong with all of them, or where it is none that can be told.
+    """
     if len(headers) > MAX_HEADERS:
         yield "", f"expected at most {MAX_HEADERS} headers"
     seen: set[str] = set()
     for name, value in headers.items():
         known = name.lower()
-        if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-            yield name, f"expected a name of 1 to {_MAX_NAME} printable ASCII characters, no colon"
+        if not _NAME.fullmatch(name):
+            yield (
+                "",
+                f"expected names of 1 to {_MAX_NAME} printable ASCII characters, no colon, no @",
+            )
         elif known in _NOT_TO_BE_SET or known.startswith(_NOT_TO_BEGIN_WITH):
-            yield name, "expected a header that neither another field nor SES sets"
+            yield name, "expected a header that no other field, SES or mail software sets"
         elif known in seen:
             yield name, "expected each header once, in whatever letters"
         elif not _VALUE.fullmatch(value) or len(name) + len(value) > _MAX_BOTH:
@@ -43,7 +54,7 @@ def problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                     "at either end"
                 ),
             )
-        elif _ENCODED_WORD.search(value):
+        elif ENCODED_WORD.search(value):
             # What it decodes to, to whoever decodes it, was not looked at.
             yield name, "expected text that is no encoded word (=?...?=)"
         seen.add(known)

@@ -20,6 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 from jsonschema import Draft202012Validator
 
+from mail_service.domain.headers import ENCODED_WORD
 from mail_service.errors import InvalidFields
 
 MAX_OUTPUT_BYTES: Final = 512 * 1024
@@ -27,7 +28,9 @@ MAX_DEPTH: Final = 32  # of data; the renderer and the schema checker recurse
 
 _UNFIT = re.compile("[\x00\ud800-\udfff]")
 # Controls, every kind of line end, and the encoded words of RFC 2047 that a reader would decode.
-UNFIT_IN_SUBJECT = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]|=\?[^\s?]+\?[bq]\?", re.I)
+UNFIT_IN_SUBJECT = re.compile(
+    rf"[\x00-\x1f\x7f-\x9f\u2028\u2029]|{ENCODED_WORD.pattern}", ENCODED_WORD.flags
+)
 
 
 def leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

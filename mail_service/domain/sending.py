@@ -77,8 +77,6 @@ def strengthen(known: AttemptState, learned: AttemptState) -> AttemptState:
 
 def says_more(attempt: Attempt, result: Result) -> bool:
     """Whether a result tells anything of a call whose end is recorded: one that is repeated does not."""
-    if isinstance(result, Accepted) and result.provider_message_id != attempt.provider_message_id:
-        return True
     return strengthen(attempt.state, _state_of(result)) is not attempt.state
 
 

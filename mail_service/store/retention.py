@@ -81,7 +81,7 @@ def _step(
 
 
 def erase_contents(tx: Tx, *, older_than_days: int, after: Place, limit: int) -> Step:
-    """Delete template data and reply addresses of emails that ended this long ago."""
+    """Delete template data, reply addresses and headers of emails that ended this long ago."""
     return _step(
         tx,
         table="mail_service.email_outbox",

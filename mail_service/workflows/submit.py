@@ -108,12 +108,14 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
     if bool(request.to) == (request.account_id is not None):
         problems["to"] = "expected either to or account_id"
     recipients = _check_recipients(rt, request, problems)
+    reply_to: list[str | None] = []
     if len(request.reply_to) > MAX_REPLY_TO:
         problems["reply_to"] = f"expected at most {MAX_REPLY_TO} addresses"
-    reply_to = [
-        check_address(rt, f"reply_to.{i}", text, problems)
-        for i, text in enumerate(request.reply_to)
-    ]
+    else:
+        reply_to = [
+            check_address(rt, f"reply_to.{i}", text, problems)
+            for i, text in enumerate(request.reply_to)
+        ]
     sender = rt.settings.default_sender
     if request.sender is not None:
         sender = check_sender(rt, request.sender, problems)
@@ -164,10 +166,10 @@ def _check_recipients(
 ) -> list[tuple[Kind, str]]:
     """Give everybody the request names; an account's address is known later, and counts."""
     named: dict[Kind, Sequence[str]] = {"to": request.to, "cc": request.cc, "bcc": request.bcc}
-    if len(request.to) > MAX_RECIPIENTS:
-        problems["to"] = f"expected at most {MAX_RECIPIENTS} addresses"
-    elif sum(map(len, named.values())) + (request.account_id is not None) > MAX_RECIPIENTS:
-        problems["cc"] = f"expected at most {MAX_RECIPIENTS} recipients, to, cc and bcc together"
+    if sum(map(len, named.values())) + (request.account_id is not None) > MAX_RECIPIENTS:
+        longest = max(named, key=lambda kind: len(named[kind]))
+        problems[longest] = f"expected at most {MAX_RECIPIENTS} recipients, to, cc and bcc together"
+        return []  # so many are not looked at
     return [
         (kind, address)
         for kind, texts in named.items()

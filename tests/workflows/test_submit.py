@@ -151,7 +151,8 @@ def test_one_dedup_key_at_once_from_ten_callers_makes_one_email(rt: Runtime, sql
         ({"cc": ("x",)}, "cc.0"),
         ({"bcc": ("ok@example.com", "x")}, "bcc.1"),
         ({"cc": tuple(f"a{n}@example.com" for n in range(50))}, "cc"),
-        ({"bcc": tuple(f"a{n}@example.com" for n in range(50))}, "cc"),
+        ({"bcc": tuple(f"a{n}@example.com" for n in range(50))}, "bcc"),
+        ({"reply_to": tuple(f"a{n}@example.com" for n in range(11))}, "reply_to"),
         ({"to": (), "cc": ("bob@example.com",)}, "to"),
         ({"headers": {"Subject": "Hello"}}, "headers.Subject"),
         ({"headers": {f"X-{n}": "v" for n in range(15)}}, "headers"),
@@ -177,6 +178,17 @@ def test_a_bad_field_is_named_and_nothing_is_written(
     assert sql.one("SELECT count(*) FROM mail_service.email_outbox") == 0
 
 
+@pytest.mark.parametrize("field", ["to", "cc", "bcc", "reply_to"])
+def test_addresses_beyond_the_limit_are_counted_and_not_looked_at(rt: Runtime, field: str) -> None:
+    many = ["no address"] * 10_000
+    asked = EmailRequest(
+        **{"dedup_key": "order-1", "template": "welcome-v1", "to": ("a@example.com",), field: many}
+    )
+    with pytest.raises(InvalidFields) as refused:
+        submit.submit_email(rt, asked, actor="test")
+    assert set(refused.value.fields) == {field}
+
+
 def test_an_address_of_an_account_counts_as_a_recipient(rt: Runtime) -> None:
     asked = EmailRequest(
         dedup_key="order-1",
@@ -186,7 +198,7 @@ def test_an_address_of_an_account_counts_as_a_recipient(rt: Runtime) -> None:
     )
     with pytest.raises(InvalidFields) as refused:
         submit.submit_email(rt, asked, actor="test")
-    assert set(refused.value.fields) == {"cc"}
+    assert set(refused.value.fields) == {"bcc"}
 
 
 def test_copies_and_headers_go_on_the_wire_in_their_order_and_are_known_again(
