@@ -115,9 +115,11 @@ def _read(fact: dict[str, Any]) -> KnownFact:
 
 
 _ITS_RECIPIENT_IS_GONE: LiteralString = """
-    EXISTS (SELECT FROM mail_service.attempt_recipients ar
-            JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
-            WHERE ar.attempt_id = %(attempt_id)s AND r.address IS NULL)
+    -- Not a join, as in recipients.in_call.
+    EXISTS (SELECT FROM mail_service.email_recipients r
+            WHERE r.id = ANY(ARRAY(SELECT recipient_id FROM mail_service.attempt_recipients
+                                   WHERE attempt_id = %(attempt_id)s))
+              AND r.address IS NULL)
 """
 
 

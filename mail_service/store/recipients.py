@@ -50,9 +50,11 @@ def in_call(tx: Tx, attempt_id: UUID) -> Sequence[Called]:
         SELECT r.id, r.address, r.address_hash, r.delivered_at, r.bounced_at, r.bounce_type,
                r.bounce_subtype, r.complained_at, r.complaint_type, r.complaint_subtype,
                r.delayed_at, r.rejected_at
-        FROM mail_service.attempt_recipients ar
-        JOIN mail_service.email_recipients r ON r.id = ar.recipient_id
-        WHERE ar.attempt_id = %s ORDER BY r.position FOR UPDATE OF r
+        FROM mail_service.email_recipients r
+        -- Not a join: without statistics (a new database, a restored one) a plan reads the whole table.
+        WHERE r.id = ANY(ARRAY(SELECT recipient_id FROM mail_service.attempt_recipients
+                               WHERE attempt_id = %s))
+        ORDER BY r.position FOR UPDATE
         """,
         (attempt_id,),
     )

@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.rows import TupleRow, scalar_row
 
 from mail_service import wiring
@@ -33,7 +34,7 @@ from mail_service.store.views import Filter
 from mail_service.workflows import decide, observe, operate, reconcile, retain
 from tests.conftest import ENVIRONMENT
 from tests.fakes import ScriptedMailer
-from tests.steps import bring, look, send_all, ses_event, write_email
+from tests.steps import bring, look, send_all, ses_event, sign_up, write_email
 
 GROW = {
     "email_outbox",
@@ -134,15 +135,38 @@ def grown(postgres: EmbeddedPostgres) -> str:
     return url
 
 
-@pytest.fixture
-def old(grown: str, mailer: ScriptedMailer) -> Iterator[Runtime]:
-    """A runtime on it."""
-    environ = ENVIRONMENT | {"DATABASE_URL": grown, "RETRY_BASE_SECONDS": "1"}
-    db = Watched(grown, name="plans", size=4)
+@pytest.fixture(scope="module")
+def restored(postgres: EmbeddedPostgres) -> str:
+    """A database of which the planner knows nothing: new and just filled, restored, or upgraded."""
+    url = postgres.create_database("restored")
+    migrating.migrate(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for table in GROW:
+            connection.execute(
+                sql.SQL("ALTER TABLE mail_service.{} SET (autovacuum_enabled = off)").format(
+                    sql.Identifier(table)
+                )
+            )
+        connection.execute(ROWS)
+        connection.execute("UPDATE mail_service.send_rate SET per_second = 1e6, tokens = 1e6")
+    return url
+
+
+@contextmanager
+def watched(url: str, mailer: ScriptedMailer) -> Generator[Runtime]:
+    environ = ENVIRONMENT | {"DATABASE_URL": url, "RETRY_BASE_SECONDS": "1"}
+    db = Watched(url, name="plans", size=4)
     db.open()
     rt = wiring.runtime(Settings.from_env(environ, Process.WEB), Process.WEB, db)
     yield replace(rt, mailer=mailer, read_quota=mailer.quota)
     db.close()
+
+
+@pytest.fixture
+def old(grown: str, mailer: ScriptedMailer) -> Iterator[Runtime]:
+    """A runtime on the database of some age."""
+    with watched(grown, mailer) as rt:
+        yield rt
 
 
 def an_email(rt: Runtime, mailer: ScriptedMailer) -> None:
@@ -235,6 +259,27 @@ def test_no_statement_reads_a_table_that_only_grows_from_end_to_end(
     assert Watched.statements > 5
     read_whole = {(table, " ".join(query.split())) for table, query in Watched.read_whole}
     assert read_whole == set()
+
+
+def test_no_event_and_no_sign_up_reads_a_table_from_end_to_end_where_nothing_is_known_of_it(
+    restored: str, mailer: ScriptedMailer
+) -> None:
+    with watched(restored, mailer) as rt:
+        email = sign_up(rt)
+        (claim,) = send_all(rt)
+        Watched.statements = 0
+        Watched.read_whole.clear()
+        sign_up(rt, "bob@example.com")
+        tag = str(claim.row.attempt_id)
+        for kind in ("Send", "Delivery", "Bounce", "Complaint"):
+            bring(rt, ses_event(kind, tag=tag, message_id=None), kind)
+        bring(rt, ses_event("Delivery", tag=tag, message_id=None), "Delivery")
+        bring(rt, ses_event("Delivery", message_id="unknown"), "of nobody")
+        read_whole = {(table, " ".join(query.split())) for table, query in Watched.read_whole}
+        statements = Watched.statements
+        assert len(look(rt, email).events) == 4
+    assert read_whole == set()
+    assert statements > 10
 
 
 class _Undone(Exception):
