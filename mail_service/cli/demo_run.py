@@ -86,7 +86,7 @@ class Demo:
         with step("webhook: until it has confirmed its subscription to the events"):
             self._wait("the webhook's confirmation", lambda: self._sandbox.wait_confirmed(0))
         shell = postgres.directory / "env"
-        shell.write_text(demo_settings.as_shell(given))
+        shell.write_text(demo_settings.as_shell(given, programs=Path(sys.executable).parent))
         self._introduce(url, key, shell)
 
     def watch(self, *, once: bool) -> None:

@@ -53,9 +53,10 @@ def settings(*, database_url: str, port: int, sandbox_url: str, topic_arn: str) 
     }
 
 
-def as_shell(environ: dict[str, str]) -> str:
-    """Give settings as lines that a shell can source."""
-    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environ.items())
+def as_shell(environ: dict[str, str], *, programs: Path) -> str:
+    """Give settings as lines that a shell can source, which finds the programs of that directory then."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in environ.items()]
+    return "\n".join([*lines, f"export PATH={shlex.quote(str(programs))}:$PATH", ""])
 
 
 def free_port(wished: int) -> int:

@@ -50,7 +50,7 @@ def problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield (
                 name,
                 (
-                    f"expected printable ASCII in one line, {_MAX_BOTH} characters with the name, no space "
+                    f"expected printable ASCII in one line, at most {_MAX_BOTH} characters with the name, no space "
                     "at either end"
                 ),
             )
