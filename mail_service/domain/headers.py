@@ -50,8 +50,8 @@ def problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield (
                 name,
                 (
-                    f"expected printable ASCII in one line, at most {_MAX_BOTH} characters with the name, no space "
-                    "at either end"
+                    f"expected printable ASCII in one line, at most {_MAX_BOTH} characters with the "
+                    "name, no space at either end"
                 ),
             )
         elif ENCODED_WORD.search(value):
