@@ -26,6 +26,12 @@ _NOT_TO_BE_SET: Final = frozenset(
 )
 _NOT_TO_BEGIN_WITH: Final = ("arc-", "content-", "resent-", "x-mail-service-", "x-ses-")
 
+_NAMES: Final = f"expected names of 1 to {_MAX_NAME} printable ASCII characters, no colon, no @"
+_ONE_LINE: Final = (
+    f"expected printable ASCII in one line, at most {_MAX_BOTH} characters with the name, "
+    "no space at either end"
+)
+
 
 def problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Give the name and what was expected for each header that can't be set.
@@ -38,22 +44,13 @@ def problems(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, value in headers.items():
         known = name.lower()
         if not _NAME.fullmatch(name):
-            yield (
-                "",
-                f"expected names of 1 to {_MAX_NAME} printable ASCII characters, no colon, no @",
-            )
+            yield "", _NAMES
         elif known in _NOT_TO_BE_SET or known.startswith(_NOT_TO_BEGIN_WITH):
             yield name, "expected a header that no other field, SES or mail software sets"
         elif known in seen:
             yield name, "expected each header once, in whatever letters"
         elif not _VALUE.fullmatch(value) or len(name) + len(value) > _MAX_BOTH:
-            yield (
-                name,
-                (
-                    f"expected printable ASCII in one line, at most {_MAX_BOTH} characters with the "
-                    "name, no space at either end"
-                ),
-            )
+            yield name, _ONE_LINE
         elif ENCODED_WORD.search(value):
             # What it decodes to, to whoever decodes it, was not looked at.
             yield name, "expected text that is no encoded word (=?...?=)"

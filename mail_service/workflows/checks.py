@@ -1,7 +1,7 @@
 """What intake asks of a request's fields. Each check notes what was expected under the field's name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -36,6 +36,14 @@ def check_address(rt: Runtime, name: str, text: str, problems: dict[str, str]) -
     except AddressInvalid as invalid:
         problems[name] = str(invalid)
         return None
+
+
+def check_addresses(
+    rt: Runtime, field: str, texts: Sequence[str], problems: dict[str, str]
+) -> list[str]:
+    """Give the addresses in their order; those that are none are noted by their place and left out."""
+    checked = (check_address(rt, f"{field}.{i}", text, problems) for i, text in enumerate(texts))
+    return [address for address in checked if address is not None]
 
 
 def check_sender(rt: Runtime, text: str, problems: dict[str, str]) -> str:

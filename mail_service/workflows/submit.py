@@ -21,7 +21,7 @@ from mail_service.store.database import Tx
 from mail_service.store.intake import Kind, NewEmail
 from mail_service.workflows import intake
 from mail_service.workflows.checks import (
-    check_address,
+    check_addresses,
     check_data,
     check_dedup_key,
     check_headers,
@@ -108,14 +108,11 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
     if bool(request.to) == (request.account_id is not None):
         problems["to"] = "expected either to or account_id"
     recipients = _check_recipients(rt, request, problems)
-    reply_to: list[str | None] = []
+    reply_to: list[str] = []
     if len(request.reply_to) > MAX_REPLY_TO:
         problems["reply_to"] = f"expected at most {MAX_REPLY_TO} addresses"
     else:
-        reply_to = [
-            check_address(rt, f"reply_to.{i}", text, problems)
-            for i, text in enumerate(request.reply_to)
-        ]
+        reply_to = check_addresses(rt, "reply_to", request.reply_to, problems)
     sender = rt.settings.default_sender
     if request.sender is not None:
         sender = check_sender(rt, request.sender, problems)
@@ -154,7 +151,7 @@ def _check(rt: Runtime, request: EmailRequest) -> _Checked:
         request=request,
         template=template,
         recipients=recipients,
-        reply_to=[address for address in reply_to if address is not None],
+        reply_to=reply_to,
         sender=sender,
         intent=intent,
         id=rt.new_id(),
@@ -173,8 +170,7 @@ def _check_recipients(
     return [
         (kind, address)
         for kind, texts in named.items()
-        for i, text in enumerate(texts)
-        if (address := check_address(rt, f"{kind}.{i}", text, problems)) is not None
+        for address in check_addresses(rt, kind, texts, problems)
     ]
 
 
