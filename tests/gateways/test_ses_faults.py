@@ -12,9 +12,10 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from mail_service.domain.outcomes import Accepted, Deferred, Held, HoldScope, Pace, Unknown
-from mail_service.gateways.ses import SesMailer, ses_client
+from mail_service.gateways.ses import SesMailer
 from tests.gateways.test_ses_wire import (
     EMAIL,
+    IMPATIENT,
     MESSAGE_ID,
     accept_mail,
     answer,
@@ -94,7 +95,8 @@ def test_a_connection_that_nobody_accepts_holds_the_endpoint():
         for one in waiting:
             one.setblocking(False)
             one.connect_ex(address)
-        outcome = mailer_for(f"http://127.0.0.1:{address[1]}").send(EMAIL)
+        url = f"http://127.0.0.1:{address[1]}"
+        outcome = mailer_for(url, seconds=IMPATIENT).send(EMAIL)
         for one in waiting:
             one.close()
     assert outcome == held(UNREACHED, "ConnectTimeoutError")
@@ -314,7 +316,8 @@ def test_a_head_without_an_end_is_unknown_after_the_read_timeout():
             told.released.wait(5)
 
         told.do(half_a_head)
-        outcome = mailer_for(f"http://127.0.0.1:{told.port}").send(EMAIL)
+        url = f"http://127.0.0.1:{told.port}"
+        outcome = mailer_for(url, seconds=IMPATIENT).send(EMAIL)
     assert outcome == Unknown(error_class="read_timeout", error_code="ReadTimeoutError")
 
 
@@ -326,7 +329,8 @@ def test_a_refusal_whose_body_never_comes_is_unknown():
             told.released.wait(5)
 
         told.do(head_only)
-        assert isinstance(mailer_for(f"http://127.0.0.1:{told.port}").send(EMAIL), Unknown)
+        url = f"http://127.0.0.1:{told.port}"
+        assert isinstance(mailer_for(url, seconds=IMPATIENT).send(EMAIL), Unknown)
 
 
 # --- what is raised by others ---------------------------------------------------------------------
@@ -401,8 +405,7 @@ def test_no_credentials_in_the_environment_hold_the_account_and_send_nothing(mon
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with wire() as told:
-        client = ses_client("eu-west-1", f"http://127.0.0.1:{told.port}", 0.3, 0.3, 4)
-        outcome = SesMailer(client, None).send(EMAIL)
+        outcome = mailer_for(f"http://127.0.0.1:{told.port}").send(EMAIL)
     assert outcome == Held(
         scope=HoldScope.ACCOUNT, error_class="credentials", error_code="NoCredentialsError"
     )

@@ -121,8 +121,7 @@ def test_as_many_calls_run_at_once_as_there_are_slots_and_each_keeps_its_connect
             accept_mail(keep=True)(peer, request)
 
         told.do(wait_for_all)
-        client = ses_client("eu-west-1", f"http://127.0.0.1:{told.port}", 1, 2, 4)
-        mailer = SesMailer(client, None)
+        mailer = mailer_for(f"http://127.0.0.1:{told.port}")
         with ThreadPoolExecutor(4) as threads:
             for _ in range(3):
                 outcomes = list(threads.map(mailer.send, [EMAIL] * 4))
@@ -181,7 +180,7 @@ def test_a_quota_that_can_t_be_read_is_unavailable_and_names_nobody(status, body
 def foreign(moto):
     client = boto3.session.Session(region_name="eu-west-1").client("sesv2", endpoint_url=moto)
     client.create_email_identity(EmailIdentity="hello@example.com")
-    return SesMailer(ses_client("eu-west-1", moto, 2, 5, 2), None)
+    return mailer_for(moto)
 
 
 def test_a_foreign_ses_takes_our_mail(foreign):

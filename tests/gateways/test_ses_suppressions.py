@@ -36,7 +36,7 @@ def list_at() -> Iterator[Callable[[str], SesSuppressionList]]:
     clients: list[Any] = []
 
     def build(url: str) -> SesSuppressionList:
-        clients.append(ses_client("eu-west-1", url, 1, 2, 1))
+        clients.append(ses_client("eu-west-1", url, 20, 20, 1))
         return SesSuppressionList(lambda: clients[-1])
 
     yield build

@@ -169,8 +169,14 @@ def clean_aws(patch: pytest.MonkeyPatch, **more: str) -> None:
         patch.setenv(name, value)
 
 
-def mailer_for(url: str, configuration_set: str | None = None) -> SesMailer:
-    return SesMailer(ses_client("eu-west-1", url, 0.3, 0.3, 4), configuration_set)
+# Long enough for an answer that comes, however busy the machine; short enough to see that none does.
+PATIENT, IMPATIENT = 20.0, 0.3
+
+
+def mailer_for(
+    url: str, configuration_set: str | None = None, *, seconds: float = PATIENT
+) -> SesMailer:
+    return SesMailer(ses_client("eu-west-1", url, seconds, seconds, 4), configuration_set)
 
 
 def test_the_server_of_these_tests_takes_a_mail_of_the_real_client(monkeypatch):

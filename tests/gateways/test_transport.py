@@ -26,7 +26,9 @@ from mail_service.gateways.http_answer import MAX_ANSWER
 from mail_service.gateways.ses import SesMailer, ses_client
 from tests.gateways.test_ses_wire import (
     EMAIL,
+    IMPATIENT,
     MESSAGE_ID,
+    PATIENT,
     accept_mail,
     clean_aws,
     mailer_for,
@@ -51,8 +53,8 @@ def stock_client(url: str):
     """boto3 as it comes, with the settings of our own client."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
-        connect_timeout=0.3,
-        read_timeout=0.3,
+        connect_timeout=PATIENT,
+        read_timeout=PATIENT,
         parameter_validation=False,
     )
     return Session(region_name="eu-west-1").client("sesv2", endpoint_url=url, config=config)
@@ -135,8 +137,7 @@ def test_an_answer_without_end_is_given_up_after_a_megabyte():
                 written += 65536
 
         told.do(pour)
-        mailer = SesMailer(ses_client("eu-west-1", f"http://127.0.0.1:{told.port}", 5, 30, 4), None)
-        outcome = mailer.send(EMAIL)
+        outcome = mailer_for(f"http://127.0.0.1:{told.port}").send(EMAIL)
     assert outcome == Unknown(error_class="connection_lost", error_code="ConnectionClosedError")
     # What lay in the buffers of the two sockets is all that comes on top.
     assert written < 50 * MAX_ANSWER
@@ -156,7 +157,8 @@ def test_an_answer_that_drips_is_given_up_at_the_read_timeout_of_the_whole():
                 given_up.set()
 
         told.do(drip)
-        outcome = mailer_for(f"http://127.0.0.1:{told.port}").send(EMAIL)
+        url = f"http://127.0.0.1:{told.port}"
+        outcome = mailer_for(url, seconds=IMPATIENT).send(EMAIL)
         assert outcome == Unknown(error_class="read_timeout", error_code="ReadTimeoutError")
         assert given_up.wait(5)
 
@@ -210,7 +212,7 @@ def test_a_connection_that_was_idle_for_too_long_is_not_used_again():
     with wire() as told:
         told.do(accept_mail(keep=True))
         client = stock_client(f"http://127.0.0.1:{told.port}")
-        transport.install(client, None, 0.3, 0.3, idle_seconds=0)
+        transport.install(client, None, PATIENT, PATIENT, idle_seconds=0)
         mailer = SesMailer(client, None)
         assert [mailer.send(EMAIL), mailer.send(EMAIL)] == [ACCEPTED, ACCEPTED]
         assert (told.connections, len(told.requests)) == (2, 2)
@@ -225,10 +227,8 @@ def test_calls_at_once_get_each_its_own_answer_and_a_connection_for_each_at_most
     emails = [replace(EMAIL, request_tag=f"tag-{number}") for number in range(200)]
     with wire() as told, ThreadPoolExecutor(8) as threads:
         told.do(echo)
-        # With time enough for a thread that a busy machine leaves waiting.
-        mailer = SesMailer(
-            ses_client("eu-west-1", f"http://127.0.0.1:{told.port}", 20, 20, 8), None
-        )
+        url = f"http://127.0.0.1:{told.port}"
+        mailer = SesMailer(ses_client("eu-west-1", url, PATIENT, PATIENT, 8), None)
         outcomes = list(threads.map(mailer.send, emails))
         assert outcomes == [
             Accepted(provider_message_id=f"id-{email.request_tag}") for email in emails
@@ -255,10 +255,10 @@ def test_mail_goes_over_tls_to_the_host_that_was_asked_for_and_the_connection_is
             return False
 
         told.on_accept = on_accept
-        client = ses_client("eu-west-1", f"https://localhost:{told.port}", 5, 5, 4)
-        outcomes = [SesMailer(client, None).send(EMAIL) for _ in range(2)]
+        mailer = mailer_for(f"https://localhost:{told.port}")
+        outcomes = [mailer.send(EMAIL) for _ in range(2)]
         port = told.port
-        del client
+        del mailer
     assert outcomes == [ACCEPTED, ACCEPTED]
     assert asked == ["localhost"]
     assert [request.headers["host"] for request in requests] == [f"localhost:{port}"] * 2
@@ -294,7 +294,7 @@ def test_connections_that_served_a_burst_are_closed_once_they_were_idle_for_too_
     with wire() as told, ThreadPoolExecutor(4) as threads:
         told.do(wait_for_all)
         client = stock_client(f"http://127.0.0.1:{told.port}")
-        transport.install(client, None, 5, 5, idle_seconds=0)
+        transport.install(client, None, PATIENT, PATIENT, idle_seconds=0)
         mailer = SesMailer(client, None)
         assert set(threads.map(mailer.send, [EMAIL] * 4)) == {ACCEPTED}
         ours = [
@@ -339,8 +339,7 @@ def test_a_handshake_that_fails_in_any_way_proves_that_nothing_left(end):
             return False
 
         told.on_accept = on_accept
-        client = ses_client("eu-west-1", f"https://localhost:{told.port}", 5, 5, 4)
-        outcome = SesMailer(client, None).send(EMAIL)
+        outcome = mailer_for(f"https://localhost:{told.port}").send(EMAIL)
     assert isinstance(outcome, Held)
     assert outcome.scope is HoldScope.ENDPOINT
 
@@ -357,7 +356,8 @@ def test_connecting_and_the_handshake_share_one_time(certificate):
             return False
 
         told.on_accept = drip
-        outcome = mailer_for(f"https://localhost:{told.port}").send(EMAIL)
+        url = f"https://localhost:{told.port}"
+        outcome = mailer_for(url, seconds=IMPATIENT).send(EMAIL)
     assert outcome == Held(
         scope=HoldScope.ENDPOINT,
         error_class="endpoint_unreachable",
@@ -375,7 +375,8 @@ def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch):
         kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
         found = [(*kind, full.getsockname()), (*kind, ("127.0.0.1", told.port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        client = ses_client("eu-west-1", "http://email.example", 1, 5, 4)
+        # Half of the time to connect is the first address's.
+        client = ses_client("eu-west-1", "http://email.example", 4, PATIENT, 4)
         outcome = SesMailer(client, None).send(EMAIL)
         for one in knocking:
             one.close()
@@ -406,7 +407,7 @@ def test_the_request_is_the_one_that_boto3_writes_itself():
             url = f"http://127.0.0.1:{told.port}"
             client = stock_client(url)
             if own:
-                transport.install(client, None, 0.3, 0.3)
+                transport.install(client, None, PATIENT, PATIENT)
             assert SesMailer(client, "set").send(EMAIL) == ACCEPTED
             (request,) = told.requests
             # These differ from call to call.
@@ -461,8 +462,8 @@ def test_an_answer_means_what_it_means_when_boto3_carries_it(answer):
     with wire() as told:
         told.do(says(*pieces, end=close))
         url = f"http://127.0.0.1:{told.port}"
-        for client in (stock_client(url), ses_client("eu-west-1", url, 0.3, 0.3, 1)):
-            outcomes.append(SesMailer(client, None).send(EMAIL))
+        for mailer in (SesMailer(stock_client(url), None), mailer_for(url)):
+            outcomes.append(mailer.send(EMAIL))
     stock, ours = outcomes
     assert ours == stock
 

@@ -29,9 +29,9 @@ def sandbox(signer: Signer) -> Iterator[Sandbox]:
 def client() -> Iterator[Callable[..., Any]]:
     made: list[Any] = []
 
-    def make(service: str, url: str, read_timeout: float = 5) -> Any:
+    def make(service: str, url: str, read_timeout: float = 20) -> Any:
         config = Config(
-            retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=read_timeout
+            retries={"total_max_attempts": 1}, connect_timeout=20, read_timeout=read_timeout
         )
         made.append(_session.client(service, endpoint_url=url, config=config))
         return made[-1]

@@ -169,8 +169,6 @@ def test_a_call_without_an_answer_hangs_until_the_client_gives_up(
         ses.send_email(**simple_mail(at(name)))
     before = ["arrived", "accepted"] if accepted else ["arrived"]
     assert logged(sandbox, "client_gone") == [*before, "hung", "client_gone"]
-    rows = sandbox.log()
-    assert rows[-1]["at"] - rows[-2]["at"] == pytest.approx(0.3, abs=0.2)
     if accepted:
         wait_for(lambda: subscribed.kinds() == ["Send", "Delivery"])
     assert len(sandbox.inbox()) == accepted
@@ -179,8 +177,7 @@ def test_a_call_without_an_answer_hangs_until_the_client_gives_up(
 def test_slow_accepts_at_once_and_answers_later(send: Send, sandbox: Sandbox) -> None:
     assert send(at("slow"))
     assert logged(sandbox, "answered") == ["arrived", "accepted", "answered"]
-    arrived, accepted, answered = (row["at"] for row in sandbox.log())
-    assert accepted - arrived < 0.1
+    _, accepted, answered = (row["at"] for row in sandbox.log())
     assert answered - accepted >= 0.2
 
 

@@ -53,8 +53,7 @@ def test_answer_delay_holds_back_acceptances_and_refusals(send: Send, sandbox: S
         send("rejected@simulator.amazonses.com")
     wait_for(lambda: len(sandbox.log()) == 6)
     for rows in (sandbox.log()[:3], sandbox.log()[3:]):
-        arrived, decided, answered = (row["at"] for row in rows)
-        assert decided - arrived < 0.1
+        _, decided, answered = (row["at"] for row in rows)
         assert answered - decided >= 0.15
 
 

@@ -116,7 +116,7 @@ class Lists:
 @contextmanager
 def lists(rt: Runtime, sql: Sql, sandbox: Sandbox) -> Iterator[Lists]:
     """Give both lists, empty."""
-    client = ses_client("eu-west-1", sandbox.url, 2, 5, 1)
+    client = ses_client("eu-west-1", sandbox.url, 20, 20, 1)
     watched = WatchedList(SesSuppressionList(lambda: client), sql.url)
     try:
         yield Lists(replace(rt, ses_list=watched), sql, sandbox, watched)

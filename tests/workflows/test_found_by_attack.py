@@ -111,7 +111,7 @@ def page_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        client = ses_client("eu-west-1", f"http://127.0.0.1:{server.server_port}", 1, 2, 1)
+        client = ses_client("eu-west-1", f"http://127.0.0.1:{server.server_port}", 20, 20, 1)
 
         def read(body: bytes) -> object:
             said.append(body)
