@@ -1,10 +1,17 @@
 """A connection to SES within a time, or the proof that nothing was written to it."""
 
+import select
 import socket
 import ssl
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+from mail_service.gateways.endpoint import Endpoint
+from mail_service.gateways.http_answer import HttpAnswer
+
+PIECE: Final = 1 << 16
+SLACK: Final = 0.01
 
 
 class Unconnected(OSError):
@@ -53,3 +60,52 @@ def _left(ends: float) -> float:
     if left <= 0:
         raise TimeoutError
     return left
+
+
+class Connection:
+    """One connection, for one call at a time."""
+
+    def __init__(self, sock: socket.socket, leads_to: Endpoint) -> None:
+        self.leads_to = leads_to
+        self.reusable = False
+        self._sock = sock
+        self._idle_since = 0.0
+        self._news = select.poll()
+        self._news.register(sock, select.POLLIN)
+
+    def is_fresh(self, idle_seconds: float) -> bool:
+        """Whether it serves another request: not idle for long, and nothing came unasked, nor a close."""
+        return not self.is_old(idle_seconds) and not self._news.poll(0)
+
+    def is_old(self, idle_seconds: float) -> bool:
+        """Whether it was idle for so long that nobody may write to it."""
+        return time.monotonic() - self._idle_since >= idle_seconds
+
+    def exchange(self, wire: bytes, seconds: float) -> HttpAnswer:
+        """Write the request once and read its answer.
+
+        Raises OSError, TimeoutError after ``seconds``, or HttpParserError for what is no HTTP.
+        """
+        self.reusable = False
+        ends = time.monotonic() + seconds
+        self._limit(seconds)
+        self._sock.sendall(wire)
+        answer = HttpAnswer()
+        while not answer.whole:
+            self._limit(ends - time.monotonic())
+            answer.feed(self._sock.recv(PIECE))
+        self._idle_since = time.monotonic()
+        self.reusable = answer.keeps_connection
+        return answer
+
+    def close(self) -> None:
+        """Close it, whatever is on its way."""
+        self._sock.close()
+
+    def _limit(self, seconds: float) -> None:
+        """Bound the next wait, give or take ``SLACK``."""
+        if seconds <= 0:
+            raise TimeoutError
+        # To set a time-out is a system call, and nearly every answer comes as the first thing waited for.
+        if abs((self._sock.gettimeout() or 0.0) - seconds) > SLACK:
+            self._sock.settimeout(seconds)

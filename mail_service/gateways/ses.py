@@ -69,9 +69,8 @@ def ses_client(
         session = Session(region_name=region, botocore_session=core)
         # The stubs of the services we do not use are not installed: one overload of 400 is known.
         client = session.client("sesv2", endpoint_url=endpoint_url, config=config)  # pyright: ignore[reportUnknownMemberType]
-        transport.install(
-            client, core.get_config_variable("ca_bundle"), connect_timeout, read_timeout
-        )
+        bundle = core.get_config_variable("ca_bundle")
+        transport.install(client, parsers, bundle, connect_timeout, read_timeout)
         return client
     except (BotoCoreError, ValueError) as problem:
         what = f"boto3 can't use these settings: {type(problem).__name__}"

@@ -14,7 +14,9 @@ from dataclasses import replace
 
 import pytest
 from boto3.session import Session
+from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.parsers import ResponseParserFactory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psutil import Process
@@ -49,13 +51,14 @@ def no_aws(monkeypatch):
     clean_aws(monkeypatch)
 
 
-def stock_client(url: str):
+def stock_client(url: str, **more: object):
     """boto3 as it comes, with the settings of our own client."""
     config = Config(
         retries={"mode": "standard", "total_max_attempts": 1},
         connect_timeout=PATIENT,
         read_timeout=PATIENT,
         parameter_validation=False,
+        **more,
     )
     return Session(region_name="eu-west-1").client("sesv2", endpoint_url=url, config=config)
 
@@ -212,7 +215,7 @@ def test_a_connection_that_was_idle_for_too_long_is_not_used_again():
     with wire() as told:
         told.do(accept_mail(keep=True))
         client = stock_client(f"http://127.0.0.1:{told.port}")
-        transport.install(client, None, PATIENT, PATIENT, idle_seconds=0)
+        transport.install(client, ResponseParserFactory(), None, PATIENT, PATIENT, idle_seconds=0)
         mailer = SesMailer(client, None)
         assert [mailer.send(EMAIL), mailer.send(EMAIL)] == [ACCEPTED, ACCEPTED]
         assert (told.connections, len(told.requests)) == (2, 2)
@@ -277,7 +280,19 @@ def test_a_bundle_of_certificates_that_is_none_is_named_when_the_client_is_built
 
 
 @pytest.mark.parametrize(
-    "address", ["ftp://localhost", "//localhost", "http://", "http://localhost:x", "http://a:99999"]
+    "address",
+    [
+        "ftp://localhost",
+        "//localhost",
+        "http://",
+        "http://localhost:x",
+        "http://a:99999",
+        "http://localhost/a b",
+        "http://localhost/?a=b",
+        "http://localhost/#a",
+        "http://localhost\r\n/",
+        "http://localhost/\u00e4",
+    ],
 )
 def test_an_endpoint_that_is_no_address_is_named_when_the_client_is_built(address):
     with pytest.raises(SettingsError, match="AWS_"):
@@ -294,7 +309,7 @@ def test_connections_that_served_a_burst_are_closed_once_they_were_idle_for_too_
     with wire() as told, ThreadPoolExecutor(4) as threads:
         told.do(wait_for_all)
         client = stock_client(f"http://127.0.0.1:{told.port}")
-        transport.install(client, None, PATIENT, PATIENT, idle_seconds=0)
+        transport.install(client, ResponseParserFactory(), None, PATIENT, PATIENT, idle_seconds=0)
         mailer = SesMailer(client, None)
         assert set(threads.map(mailer.send, [EMAIL] * 4)) == {ACCEPTED}
         ours = [
@@ -387,8 +402,10 @@ def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID"])
-@pytest.mark.parametrize("pasted", ["key\n", "key\r", "key\r\nHost: elsewhere.example"])
-def test_a_credential_with_a_line_end_writes_nothing_and_holds_the_account(
+@pytest.mark.parametrize(
+    "pasted", ["key\n", "key\r", "key\r\nHost: elsewhere.example", "key\udcff"]
+)
+def test_a_credential_that_no_header_can_hold_writes_nothing_and_holds_the_account(
     name, pasted, monkeypatch
 ):
     monkeypatch.setenv(name, pasted)
@@ -400,21 +417,35 @@ def test_a_credential_with_a_line_end_writes_nothing_and_holds_the_account(
     )
 
 
+def test_a_call_that_is_signed_in_another_way_is_left_to_boto3():
+    with wire() as told:
+        told.do(accept_mail(keep=True))
+        client = stock_client(f"http://127.0.0.1:{told.port}", signature_version=UNSIGNED)
+        transport.install(client, ResponseParserFactory(), None, PATIENT, PATIENT)
+        assert SesMailer(client, None).send(EMAIL) == ACCEPTED
+        assert "authorization" not in told.requests[0].headers
+
+
 def test_the_request_is_the_one_that_boto3_writes_itself():
     seen = []
     for own in (False, True):
         with wire() as told:
-            url = f"http://127.0.0.1:{told.port}"
+            url = f"http://127.0.0.1:{told.port}/a%20b//c/../d"
             client = stock_client(url)
             if own:
-                transport.install(client, None, PATIENT, PATIENT)
+                transport.install(client, ResponseParserFactory(), None, PATIENT, PATIENT)
             assert SesMailer(client, "set").send(EMAIL) == ACCEPTED
             (request,) = told.requests
-            # These differ from call to call.
-            for changing in ("authorization", "x-amz-date", "amz-sdk-invocation-id"):
-                assert request.headers.pop(changing)
-            request.headers["host"] = request.headers["host"].replace(str(told.port), "PORT")
-            seen.append((request.line, request.headers, request.body))
+            headers = request.headers
+            # These differ from call to call. tests/gateways/test_signature.py reads the signature.
+            for changing in ("authorization", "x-amz-date"):
+                assert headers.pop(changing)
+            # For AWS's statistics, and of retries, of which there are none.
+            for telling in ("amz-sdk-invocation-id", "amz-sdk-request"):
+                assert own or headers.pop(telling)
+            headers["user-agent"] = headers["user-agent"].partition(" m/")[0]
+            headers["host"] = headers["host"].replace(str(told.port), "PORT")
+            seen.append((request.line, headers, request.body))
     stock, ours = seen
     assert ours == stock
 
