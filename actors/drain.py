@@ -11,20 +11,19 @@ from dataclasses import replace
 
 from actors.bell import Bell
 from actors.callers import Callers
-from mail_service.domain.outcomes import Accepted, Released
+from actors.results import BUSY_ROW_SECONDS, Results
+from mail_service.domain.outcomes import Released
 from mail_service.errors import Unavailable
 from mail_service.ports import OutgoingEmail
 from mail_service.runtime import Runtime
 from mail_service.store.line import Line
-from mail_service.workflows import dispatch, journal, reconcile, record
+from mail_service.workflows import dispatch, journal, reconcile
 from mail_service.workflows.dispatch import Claim, Ended
 from mail_service.workflows.frontier import Frontier
 
 AHEAD = 1.25
 POLL_SECONDS = 5.0
-BUSY_ROW_SECONDS = 0.05
 HELD_ROW_SECONDS = 0.25
-DATABASE_AWAY_SECONDS = 0.5
 SWEEPS_MISSED = 3
 
 
@@ -42,8 +41,7 @@ class Drain:
         self._stop_at: float | None = None
         self._woken = True
         self._waiting: list[Claim] = []
-        self._unrecorded: list[Ended] = []
-        self._record_at = 0.0
+        self._results = Results(self._rt)
         self._poll_at = 0.0
         self._probe_at = 0.0
         self._sweep_check_at = time.monotonic() + POLL_SECONDS
@@ -76,7 +74,7 @@ class Drain:
         if self._stop_at is not None:
             self._record()
             self._give_back()
-        elif self._is_fair():
+        elif self._results.are_fair():
             # Results keep, and the time of a slot that waits is lost.
             self._take_more()
             self._record()
@@ -85,9 +83,6 @@ class Drain:
             self._record()
             self._take_more()
         self._wait()
-
-    def _is_fair(self) -> bool:
-        return all(isinstance(ended.result, Accepted) for ended in self._unrecorded)
 
     def _take_more(self) -> None:
         self._probe()
@@ -98,7 +93,7 @@ class Drain:
     def _finished(self) -> bool:
         if self._stop_at is None:
             return False
-        if not self._callers.out and not self._waiting and not self._unrecorded:
+        if not self._callers.out and not self._waiting and not self._results:
             return True
         if time.monotonic() < self._stop_at:
             return False
@@ -114,42 +109,20 @@ class Drain:
 
     def _collect(self) -> None:
         ended, unused = self._callers.collect()
-        self._unrecorded += ended
+        self._results.add(ended)
         self._waiting += unused
 
     def _room(self) -> int:
         return self._capacity - self._callers.out - len(self._waiting)
 
     def _record(self) -> None:
-        now = time.monotonic()
-        if not self._unrecorded or now < self._record_at:
+        due = self._results.seconds_until_due()
+        if due is None or due > 0:
             return
-        try:
-            if not self._is_fair():
-                # These may open a hold, whose first probe must not wait for a poll.
-                self._probe_at = min(self._probe_at, now + HELD_ROW_SECONDS)
-            self._unrecorded = record.results(self._rt, self._unrecorded)
-            self._record_at = now + BUSY_ROW_SECONDS if self._unrecorded else 0.0
-        except Unavailable as away:
-            # The results are held until the database is back, or the process must stop.
-            journal.alarm("results_held", count=len(self._unrecorded), why=str(away))
-            self._record_at = now + DATABASE_AWAY_SECONDS
-        except Exception:
-            if len(self._unrecorded) == 1:
-                self._record_at = now + POLL_SECONDS
-                raise
-            self._record_one_by_one()
-
-    def _record_one_by_one(self) -> None:
-        """Record what can be recorded, so that one result that can't does not keep the others."""
-        group, self._unrecorded = self._unrecorded, []
-        for ended in group:
-            try:
-                self._unrecorded += record.results(self._rt, [ended])
-            except Exception as error:
-                journal.alarm("result_unusable", attempt_id=ended.row.attempt_id, exc_info=error)
-                self._unrecorded.append(ended)
-        self._record_at = time.monotonic() + POLL_SECONDS
+        if not self._results.are_fair():
+            # These may open a hold, whose first probe must not wait for a poll.
+            self._probe_at = min(self._probe_at, time.monotonic() + HELD_ROW_SECONDS)
+        self._results.record()
 
     def _claim(self) -> None:
         now = time.monotonic()
@@ -205,17 +178,17 @@ class Drain:
         except Unavailable:
             return  # nothing may be called on an old look at suppressions; looked at again next turn
         self._waiting = []
-        self._unrecorded += back
+        self._results.add(back)
         for claim in ready:
             outgoing = dispatch.compose(self._rt, claim)
             if isinstance(outgoing, OutgoingEmail):
                 self._callers.call(claim, outgoing)
             else:
-                self._unrecorded.append(Ended(row=claim.row, result=outgoing))
+                self._results.add([Ended(row=claim.row, result=outgoing)])
 
     def _give_back(self) -> None:
         unused, self._waiting = [*self._callers.take_back(), *self._waiting], []
-        self._unrecorded += [Ended(row=claim.row, result=Released()) for claim in unused]
+        self._results.add(Ended(row=claim.row, result=Released()) for claim in unused)
 
     def _sweep_if_nobody_does(self) -> None:
         now = time.monotonic()
@@ -244,8 +217,9 @@ class Drain:
             until = min(until, self._probe_at)
             if self._waiting:
                 until = min(until, now + BUSY_ROW_SECONDS)
-        if self._unrecorded:
-            until = min(until, self._record_at)
+        due = self._results.seconds_until_due()
+        if due is not None:
+            until = min(until, now + due)
         self._sleep(until - now)
 
     def _sleep(self, seconds: float) -> None:
@@ -256,14 +230,6 @@ class Drain:
     def last_words(self) -> None:
         """Log what could not be recorded in time, once: enough to settle each email by hand."""
         self._collect()
-        unrecorded, self._unrecorded = self._unrecorded, []
-        for ended in unrecorded:
-            accepted = ended.result if isinstance(ended.result, Accepted) else None
-            journal.alarm(
-                "result_not_recorded",
-                attempt_id=ended.row.attempt_id,
-                result=type(ended.result).__name__,
-                provider_message_id=accepted.provider_message_id if accepted else None,
-            )
+        self._results.tell()
         if self._callers.out:
             journal.alarm("calls_abandoned", count=self._callers.out)
