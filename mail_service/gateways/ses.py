@@ -8,22 +8,20 @@ Connections are kept alive (:mod:`transport`). A close by the server that races 
 Unknown and proves itself by its Send event.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from boto3.session import Session
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, SSLError
+from botocore.exceptions import BotoCoreError
 from botocore.session import get_session
 from botocore.utils import parse_timestamp
 
-from mail_service.domain.answers import SEND_OPERATION, Answer, classify
+from mail_service.domain.answers import classify
 from mail_service.domain.outcomes import Outcome, Refused
 from mail_service.errors import SettingsError, Unavailable
-from mail_service.gateways import transport
-from mail_service.gateways.connecting import Unconnected
+from mail_service.gateways import ses_answers, transport
 from mail_service.ports import TAG_HEADER, TAG_NAME, OutgoingEmail, SendingQuota
 
 if TYPE_CHECKING:
@@ -100,14 +98,9 @@ class SesMailer:
         try:
             response = self._client.send_email(**self._request(email))
         except Exception as error:
-            answer = _answer_of(error, email.sender, recipients)
+            answer = ses_answers.of_error(error, email.sender, recipients)
         else:
-            answer = Answer(
-                status=_status_of(response),
-                message_id=_text(_mapping(response).get("MessageId")) or None,
-                sender=email.sender,
-                recipients=recipients,
-            )
+            answer = ses_answers.of_response(response, email.sender, recipients)
         return classify(answer)
 
     def quota(self) -> SendingQuota:
@@ -164,90 +157,3 @@ class SesMailer:
 
 def _utf8(text: str) -> "ContentTypeDef":
     return {"Data": text, "Charset": "UTF-8"}
-
-
-def _answer_of(error: Exception, sender: str, recipients: tuple[str, ...]) -> Answer:
-    """Describe what was raised without believing that any part of it is there.
-
-    A ClientError may come without "Error" (boto/botocore#1277), and HTTPClientError has a
-    ``response`` that is None.
-    """
-    fault = tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
-    if not isinstance(error, ClientError):
-        return Answer(
-            fault=fault,
-            failed_connecting=_failed_connecting(error),
-            text=str(error) if isinstance(error, SSLError) else "",
-            sender=sender,
-            recipients=recipients,
-        )
-    response = _mapping(getattr(error, "response", None))
-    said = _mapping(response.get("Error"))
-    headers = _mapping(_mapping(response.get("ResponseMetadata")).get("HTTPHeaders"))
-    code = _text(said.get("Code")) or None
-    return Answer(
-        fault=fault,
-        operation=_text(getattr(error, "operation_name", None)) or SEND_OPERATION,
-        status=_status_of(response),
-        code=code,
-        text=_text(said.get("Message")),
-        from_ses=_is_aws_form(code, headers),
-        sender=sender,
-        recipients=recipients,
-    )
-
-
-def _is_aws_form(code: str | None, headers: Mapping[str, object]) -> bool:
-    """Whether an error has the form of AWS: a named type, in a header or in a JSON body.
-
-    botocore 1.44.8 gives the status as the code where the body names none, and takes any body as
-    the message. A JSON page of a proxy without a code is no answer of SES.
-    """
-    if "x-amzn-errortype" in headers:
-        return True
-    kind = _text(headers.get("content-type"))
-    return code is not None and not code.isdigit() and ("json" in kind or not headers)
-
-
-def _failed_connecting(error: Exception) -> bool | None:
-    """Whether the connection was still being made, by our own word or urllib3's traceback.
-
-    None where neither shows it. botocore raises ProxyConnectionError and SSLError for
-    faults before and after the request alike (seen with 1.44.8 and urllib3 2.8). A name that
-    urllib3 changes one day turns a hold into a doubt, never a doubt into a second mail.
-    """
-    causes = list(_causes(error))
-    if any(isinstance(cause, Unconnected) for cause in causes):
-        return True
-    frames = [name for cause in causes for name in _functions(cause.__traceback__)]
-    return "connect" in frames if "urlopen" in frames else None
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen = {id(error)}
-    waiting: list[BaseException | None] = [error.__cause__, error.__context__]
-    while waiting:
-        cause = waiting.pop()
-        if cause is not None and id(cause) not in seen:
-            seen.add(id(cause))
-            waiting += [cause.__cause__, cause.__context__]
-            yield cause
-
-
-def _functions(traceback: TracebackType | None) -> Iterator[str]:
-    while traceback is not None:
-        yield traceback.tb_frame.f_code.co_name
-        traceback = traceback.tb_next
-
-
-def _status_of(response: object) -> int | None:
-    status = _mapping(_mapping(response).get("ResponseMetadata")).get("HTTPStatusCode")
-    return status if isinstance(status, int) and not isinstance(status, bool) else None
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
