@@ -12,7 +12,7 @@ from api.paths import identifier
 from api.routes import Operation, Said, answer
 from mail_service.errors import InvalidFields, RequestRefused
 from mail_service.runtime import Runtime
-from mail_service.store.views import Filter
+from mail_service.store.narrowing import Filter
 from mail_service.workflows import idempotency, observe, submit
 from mail_service.workflows.idempotency import Answer
 from mail_service.workflows.intake import Submitted

@@ -13,7 +13,8 @@ from mail_service.cli.session import After, AsJson, Limit
 from mail_service.domain.deciding import Decision
 from mail_service.domain.states import EmailState
 from mail_service.errors import InvalidFields
-from mail_service.store.views import EmailView, Filter
+from mail_service.store.narrowing import Filter
+from mail_service.store.views import EmailView
 from mail_service.workflows import decide, observe
 
 app = typer.Typer(help="Emails: what became of each, and why.", no_args_is_help=True)

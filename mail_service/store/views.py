@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, LiteralString, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from mail_service.domain.events import EXPECTED_WITHIN_SECONDS, EventKind
 from mail_service.domain.facts import RecipientFacts, RecipientStatus, status
 from mail_service.domain.states import AttemptState, EmailState, OnAmbiguous
 from mail_service.store.database import Tx
+from mail_service.store.narrowing import Filter, conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,31 +132,6 @@ _EMAIL = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """What a list of emails is narrowed to; None means no narrowing."""
-
-    state: EmailState | None = None
-    template: str | None = None
-    address_hash: bytes | None = None
-    provider_message_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-
-
-_NARROWED: Mapping[str, LiteralString] = {
-    "state": "o.state = %(state)s",
-    "template": "o.template = %(template)s",
-    "hash": """o.id IN (SELECT email_id FROM mail_service.email_recipients
-                        WHERE address_hash = %(hash)s)""",
-    "message_id": """o.id IN (SELECT email_id FROM mail_service.send_attempts
-                              WHERE provider_message_id = %(message_id)s)""",
-    "created_after": "o.created_at >= %(created_after)s",
-    "created_before": "o.created_at < %(created_before)s",
-    "last": "(o.created_at, o.id) < (%(at)s, %(last)s)",
-}
-
-
 def by_id(tx: Tx, email_id: UUID) -> EmailView | None:
     """Give one email with everything, or None."""
     return next(iter(by_ids(tx, [email_id])), None)
@@ -175,19 +151,7 @@ def page(
     tx: Tx, wanted: Filter, *, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[EmailView]:
     """Give emails newest first, starting after a place in that order."""
-    at, last = after if after is not None else (None, None)
-    params: dict[str, Any] = {
-        "state": wanted.state,
-        "template": wanted.template,
-        "hash": wanted.address_hash,
-        "message_id": wanted.provider_message_id,
-        "created_after": wanted.created_after,
-        "created_before": wanted.created_before,
-        "at": at,
-        "last": last,
-    }
-    # Only what is asked for is in the statement: a condition that may be off hides every index.
-    asked = "".join(f" AND {text}" for name, text in _NARROWED.items() if params[name] is not None)
+    asked, params = conditions(wanted, after)
     rows = tx.all(
         EmailRow,
         # The page is found by ids first, which an index answers alone where only a state is asked for.

@@ -30,10 +30,11 @@ from mail_service.store import (
 from mail_service.store.accounts import Account
 from mail_service.store.event_stats import Events, Reputation
 from mail_service.store.holds import Hold
+from mail_service.store.narrowing import Filter
 from mail_service.store.stats import Calls, Counted, Delay, Queue
 from mail_service.store.subscriptions import Subscription
 from mail_service.store.suppression_syncs import Drift
-from mail_service.store.views import EmailView, Filter
+from mail_service.store.views import EmailView
 
 Item = TypeVar("Item")
 

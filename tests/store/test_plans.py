@@ -29,8 +29,8 @@ from mail_service.domain.suppression import ReleaseRule
 from mail_service.runtime import Runtime
 from mail_service.settings import Process, Settings
 from mail_service.store import migrating, views
+from mail_service.store.narrowing import Filter
 from mail_service.store.pool import Database
-from mail_service.store.views import Filter
 from mail_service.workflows import decide, observe, operate, reconcile, retain
 from tests.conftest import ENVIRONMENT
 from tests.fakes import ScriptedMailer
