@@ -139,7 +139,7 @@ def release(
 ) -> Suppression | None:
     """Lift an active suppression, to be deleted at SES too; None when it was lifted before.
 
-    A put that is under way ends first (``ses_list.next_change``).
+    A put that is under way ends first (``ses_changes.next_change``).
     """
     return tx.one(
         Suppression,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from mail_service.domain.suppression import Listed, SesListState
 from mail_service.errors import Unavailable
 from mail_service.runtime import Runtime
-from mail_service.store import ses_list
-from mail_service.store.ses_list import Change
+from mail_service.store import ses_changes, ses_list
+from mail_service.store.ses_changes import Change
 from mail_service.workflows import journal
 from mail_service.workflows.suppression_calls import Pause, ask
 
@@ -40,7 +40,7 @@ def carry_out(
     failures = 0
     for _ in range(at_most):
         with rt.db.transaction() as tx:
-            change = ses_list.next_change(tx)
+            change = ses_changes.next_change(tx)
         if change is None:
             break
         try:
@@ -52,12 +52,12 @@ def carry_out(
         except BaseException:
             # Stopped between two calls: whoever looks next may go on with it.
             with rt.db.transaction() as tx:
-                ses_list.give_back(tx, change)
+                ses_changes.give_back(tx, change)
             raise
         else:
             failures = 0
             with rt.db.transaction() as tx:
-                ses_list.done(tx, change, outcome)
+                ses_changes.done(tx, change, outcome)
             journal.stage("suppression.at_ses", suppression_id=change.id, state=outcome)
         tell()
         if failures == give_up_after:
@@ -70,13 +70,13 @@ def carry_out(
 def hurry(rt: Runtime) -> int:
     """Let what failed before, and waits to be tried again, be tried now; gives how many there are."""
     with rt.db.transaction() as tx:
-        return ses_list.hurry(tx)
+        return ses_changes.hurry(tx)
 
 
 def waiting(rt: Runtime) -> int:
     """Give how many changes SES's list is still to be told of."""
     with rt.db.transaction() as tx:
-        return ses_list.pending(tx)
+        return ses_changes.pending(tx)
 
 
 def _carry_out(rt: Runtime, change: Change, pause: Pause) -> SesListState:
@@ -106,7 +106,7 @@ def _put(rt: Runtime, change: Change, found: Listed | None, pause: Pause) -> Ses
 
     def put() -> SesListState:
         with rt.db.transaction() as tx:
-            if not ses_list.begin_put(tx, change.id):
+            if not ses_changes.begin_put(tx, change.id):
                 return SesListState.UNKNOWN  # released meanwhile, which is carried out next
         rt.ses_list.put(change.spelling, change.reason)
         return SesListState.LISTED
@@ -121,5 +121,5 @@ def _take_in(rt: Runtime, change: Change, found: Listed) -> None:
 def _failed(rt: Runtime, change: Change, problem: str) -> None:
     again = min(RETRY_BASE_SECONDS * 2.0 ** min(change.ses_tries, 10), RETRY_CAP_SECONDS)
     with rt.db.transaction() as tx:
-        ses_list.failed(tx, change, error=problem, again_in_seconds=again)
+        ses_changes.failed(tx, change, error=problem, again_in_seconds=again)
     journal.stage("suppression.not_at_ses", suppression_id=change.id, why=problem)

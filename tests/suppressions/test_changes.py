@@ -12,7 +12,7 @@ import pytest
 from mail_service.domain.address import keyed_hash
 from mail_service.domain.suppression import SuppressionReason
 from mail_service.runtime import Runtime
-from mail_service.store import ses_list, suppressions
+from mail_service.store import ses_changes, ses_list, suppressions
 from mail_service.workflows import suppression_changes
 from tests.conftest import Sql
 from tests.suppressions.lists import Lists
@@ -122,10 +122,10 @@ def test_what_is_being_tried_is_not_tried_twice_because_a_person_asks(both: List
     assert both.carry_out() is not None
     both.sql.advance(61)
     with both.rt.db.transaction() as tx:
-        assert ses_list.next_change(tx) is not None
+        assert ses_changes.next_change(tx) is not None
     assert suppression_changes.hurry(both.rt) == 0
     with both.rt.db.transaction() as tx:
-        assert ses_list.next_change(tx) is None
+        assert ses_changes.next_change(tx) is None
 
 
 def test_addresses_that_ses_does_not_take_do_not_stop_what_a_person_asks_for(both: Lists) -> None:
@@ -299,7 +299,7 @@ def test_the_spelling_under_which_ses_lists_it_is_the_one_that_is_deleted(both: 
 def test_a_change_whose_process_died_is_taken_again(both: Lists) -> None:
     row = both.add()
     with both.rt.db.transaction() as tx:
-        assert ses_list.next_change(tx) is not None
+        assert ses_changes.next_change(tx) is not None
     assert both.carry_out() is None
     assert both.state(row) == "pending_put"
     both.sql.advance(301)

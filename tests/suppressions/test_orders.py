@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mail_service.domain.address import keyed_hash
 from mail_service.domain.suppression import Listed, ReleaseRule, SesListState, SuppressionReason
 from mail_service.runtime import Runtime
-from mail_service.store import ses_list, suppressions
+from mail_service.store import ses_changes, ses_list, suppressions
 from mail_service.store.suppressions import Suppression
 from mail_service.workflows import observe, operate
 from tests.conftest import Sql
@@ -88,12 +88,12 @@ def tell_ses(rt: Runtime, address: str, model: Model) -> None:
     """Let every delete at SES's list be done that is outstanding."""
     while True:
         with rt.db.transaction() as tx:
-            change = ses_list.next_change(tx)
+            change = ses_changes.next_change(tx)
         if change is None:
             return
         outcome = SesListState.KEPT if change.stands_again else SesListState.DELETED
         with rt.db.transaction() as tx:
-            ses_list.done(tx, change, outcome)
+            ses_changes.done(tx, change, outcome)
             now = tx.now
         mine = change.address_hash == keyed_hash(rt.address_key, address)
         for release in model.releases if mine else ():

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mail_service.domain.address import keyed_hash
-from mail_service.store import erasure, ses_list
+from mail_service.store import erasure, ses_changes
 from mail_service.workflows import observe
 from tests.steps import bring, look, send_all, ses_event, write_email
 from tests.suppressions.lists import Lists
@@ -51,7 +51,7 @@ def outstanding(both: Lists, how: str) -> None:
         both.sandbox.knobs(operations={})
     elif how == "it is under way":
         with both.rt.db.transaction() as tx:
-            assert ses_list.next_change(tx) is not None
+            assert ses_changes.next_change(tx) is not None
 
 
 @pytest.mark.parametrize("how", ["nobody began", "it failed", "it is under way"])
