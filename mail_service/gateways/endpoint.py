@@ -8,7 +8,9 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from botocore.utils import normalize_url_path
 
-ADDRESS: Final = re.compile(r"https?://[^/?#\s]+[\w.~/%-]*", re.ASCII | re.IGNORECASE)
+ADDRESS: Final = re.compile(
+    r"https?://[^/?#\s]+(/([\w.~!$&'()*+,;=:@/-]|%[0-9a-f]{2})*)?", re.ASCII | re.IGNORECASE
+)
 """No query, and a path that needs no encoding, so that everybody signs and sends the same."""
 PORTS: Final = {"http": 80, "https": 443}
 

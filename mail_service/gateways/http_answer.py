@@ -71,5 +71,7 @@ class HttpAnswer:
             self.status, self.headers = 0, {}
             return
         self.whole = True
-        self.keeps_connection = self._parser.should_keep_alive()
+        # Another status may be of the connection and not of our request: a 408 that crossed it on its way
+        # leaves the answer to it still to come, for the next mail to take as its own.
+        self.keeps_connection = self.status == HTTPStatus.OK and self._parser.should_keep_alive()
         del self._parser  # it holds us

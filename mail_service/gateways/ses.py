@@ -70,7 +70,7 @@ def ses_client(
         bundle = core.get_config_variable("ca_bundle")
         transport.install(client, parsers, bundle, connect_timeout, read_timeout)
         return client
-    except (BotoCoreError, ValueError) as problem:
+    except (BotoCoreError, ValueError, OSError) as problem:
         what = f"boto3 can't use these settings: {type(problem).__name__}"
         raise SettingsError({"AWS_*": what}) from problem
 

@@ -1,13 +1,18 @@
 """What boto3 gave or raised for a call, as an :class:`Answer`: described, not yet judged."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
-from typing import cast
+from typing import Final, cast
 
 from botocore.exceptions import ClientError, SSLError
 
 from mail_service.domain.answers import SEND_OPERATION, Answer
 from mail_service.gateways.connecting import Unconnected
+from mail_service.gateways.credentials import CredentialsNotFetched
+
+FETCH_CREDENTIALS: Final = "fetch credentials"
+"""Instead of the operation of another service, which a fault before its answer does not name."""
 
 
 def of_response(response: object, sender: str, recipients: tuple[str, ...]) -> Answer:
@@ -26,6 +31,9 @@ def of_error(error: Exception, sender: str, recipients: tuple[str, ...]) -> Answ
     A ClientError may come without "Error" (boto/botocore#1277), and HTTPClientError has a
     ``response`` that is None.
     """
+    if isinstance(error, CredentialsNotFetched) and isinstance(error.__cause__, Exception):
+        cause = of_error(error.__cause__, sender, recipients)
+        return replace(cause, operation=FETCH_CREDENTIALS)
     fault = tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__)
     if not isinstance(error, ClientError):
         return Answer(

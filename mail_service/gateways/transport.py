@@ -8,10 +8,11 @@ a call is to be signed in another way than with Signature Version 4, botocore ca
 """
 
 import os
+import re
 import ssl
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,6 @@ from botocore.exceptions import (
     ConnectTimeoutError,
     EndpointConnectionError,
     InvalidConfigError,
-    NoCredentialsError,
     ReadTimeoutError,
     SSLError,
 )
@@ -35,6 +35,7 @@ from httptools import HttpParserError
 from mail_service.errors import SettingsError
 from mail_service.gateways import endpoint
 from mail_service.gateways.connecting import Connection, Unconnected, connect
+from mail_service.gateways.credentials import credentials_of
 from mail_service.gateways.endpoint import Endpoint
 from mail_service.gateways.http_answer import HttpAnswer
 from mail_service.gateways.signature import TIME_FORMAT, signed
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from botocore.model import OperationModel
     from botocore.signers import RequestSigner
     from mypy_boto3_sesv2 import SESV2Client
+
+UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 IDLE_SECONDS: Final = 10.0
 """How long a connection may have been idle. AWS closes after 20 s and more, address translators forget
@@ -65,8 +68,12 @@ def install(
     the endpoint is no address.
     """
     if not endpoint.is_usable(client.meta.endpoint_url):
-        raise SettingsError({"AWS_ENDPOINT_URL": "expected an http or https address"})
+        what = "expected http:// or https:// with a host and perhaps a port and a path, and no more"
+        raise SettingsError(
+            {"AWS_ENDPOINT_URL": f"{what} (or AWS_ENDPOINT_URL_SESV2, or a profile)"}
+        )
     if get_environ_proxies(client.meta.endpoint_url):
+        _answer_before_call(client, _fetch_credentials)
         return
     # boto3's own order.
     bundle = ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(verify=True)  # noqa: TID251 - a setting of boto3's, which reads the environment itself
@@ -76,8 +83,20 @@ def install(
         what = "expected the path of a file with certificates in PEM form"
         raise SettingsError({"AWS_CA_BUNDLE": what}) from problem
     transport = Transport(parsers, tls, connect_timeout, read_timeout, idle_seconds)
+    _answer_before_call(client, transport.carry)
+
+
+def _answer_before_call(client: "SESV2Client", handler: Callable[..., object]) -> None:
     # The stubs know only handlers that answer nothing; botocore takes what this event's handlers give.
-    client.meta.events.register("before-call.sesv2.SendEmail", transport.carry)  # pyright: ignore[reportArgumentType]
+    client.meta.events.register("before-call.sesv2.SendEmail", handler)  # pyright: ignore[reportArgumentType]
+
+
+def _fetch_credentials(
+    *, request_signer: "RequestSigner", context: Mapping[str, Any], **_: object
+) -> None:
+    """Leave the call to botocore, which will find the credentials fetched."""
+    if _is_signed_plainly(request_signer, context):
+        credentials_of(request_signer)
 
 
 class Transport:
@@ -110,17 +129,21 @@ class Transport:
     ) -> tuple[AWSResponse, dict[str, Any]] | None:
         """Sign the request, write it once and give its answer, also as botocore parsed it.
 
-        None leaves the call to botocore. Raises NoCredentialsError, InvalidConfigError,
-        EndpointConnectionError, ConnectTimeoutError and SSLError only before a byte of the request is
-        written, so that they prove that nothing left us; ReadTimeoutError and ConnectionClosedError
-        from then on.
+        None leaves the call to botocore. Raises NoCredentialsError, CredentialsNotFetched,
+        InvalidConfigError, EndpointConnectionError, ConnectTimeoutError and SSLError only before a byte
+        of the request is written, so that they prove that nothing left us; ReadTimeoutError and
+        ConnectionClosedError from then on.
         """
+        if not _is_signed_plainly(request_signer, context):
+            return None
         url: str = params["url"]
         to = endpoint.read(url)
-        version = context.get("auth_type") or request_signer.signature_version
-        if version != "v4" or "signing" in context:
-            return None
-        answer = self._exchange(url, to, _wire(to, params, request_signer))
+        head = _head(to, params, request_signer, credentials_of(request_signer))
+        if head is None:
+            raise InvalidConfigError(
+                error_msg="AWS credentials or settings hold what no header can"
+            )
+        answer = self._exchange(url, to, head + params["body"])
         # Any mapping serves as headers, and as shape also none, whatever the stubs say.
         response = AWSResponse(url, answer.status, answer.headers, answer)  # pyright: ignore[reportArgumentType]
         parser = self._parsers.create_parser(model.service_model.resolved_protocol)
@@ -176,17 +199,22 @@ class Transport:
                 self._idle.popleft().close()
 
 
-def _wire(to: Endpoint, params: Mapping[str, Any], signer: "RequestSigner") -> bytes:
-    """Sign the request and give its bytes.
+def _is_signed_plainly(signer: "RequestSigner", context: Mapping[str, Any]) -> bool:
+    """Whether the call is to be signed with Signature Version 4, for the client's region and service."""
+    version = context.get("auth_type") or signer.signature_version
+    return version == "v4" and "signing" not in context
 
-    Raises NoCredentialsError, and InvalidConfigError for a header that would be two or is no text. Only
-    credentials and the user agent come from outside: a key that was pasted with its line end.
+
+def _head(
+    to: Endpoint,
+    params: Mapping[str, Any],
+    signer: "RequestSigner",
+    credentials: "ReadOnlyCredentials",
+) -> bytes | None:
+    """Sign the request and give what stands before its body; None where no header can hold a value.
+
+    Only credentials and the user agent come from outside: a key that was pasted with its line end.
     """
-    # Fetched anew where they are about to expire.
-    auth = signer.get_auth_instance(signer.signing_name, signer.region_name)
-    credentials: ReadOnlyCredentials | None = auth.credentials
-    if credentials is None:
-        raise NoCredentialsError
     body: bytes = params["body"]
     try:
         headers = signed(
@@ -199,15 +227,13 @@ def _wire(to: Endpoint, params: Mapping[str, Any], signer: "RequestSigner") -> b
             region=signer.region_name,
             service=signer.signing_name,
         )
-        lines = [f"{name}: {value}" for name, value in headers.items()]
-        first = f"POST {to.path} HTTP/1.1"
-        length = f"Content-Length: {len(body)}"
-        head = "\r\n".join([first, *lines, "Accept-Encoding: identity", length, "\r\n"]).encode()
-    except UnicodeEncodeError as error:
-        raise InvalidConfigError(error_msg="AWS credentials or settings are no text") from error
-    if head.count(b"\n") != len(lines) + 4 or head.count(b"\r") != len(lines) + 4:
-        raise InvalidConfigError(error_msg="AWS credentials or settings hold a line break")
-    return head + body
+        headers |= {"Accept-Encoding": "identity", "Content-Length": str(len(body))}
+        lines = [f"POST {to.path} HTTP/1.1", *(f"{name}: {text}" for name, text in headers.items())]
+        if any(UNPRINTABLE.search(line) for line in lines):
+            return None
+        return "\r\n".join([*lines, "\r\n"]).encode()
+    except UnicodeEncodeError:
+        return None  # and not raised from it: the error holds the credentials
 
 
 def _close_all(connections: "deque[Connection]") -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mail_service.domain.outcomes import Accepted
+from mail_service.gateways import endpoint
 from mail_service.gateways.signature import signed
 from tests.gateways.test_ses_wire import EMAIL, clean_aws, mailer_for, wire
 
@@ -64,8 +65,8 @@ def test_it_is_the_signature_of_botocore(credentials, region, headers, body, hos
     assert ours == dict(request.headers.items())
 
 
-@pytest.mark.parametrize("base", ["", "/", "/base", "/a%20b//c/../d/~"])
-@pytest.mark.parametrize("token", [None, "a token=="])
+@pytest.mark.parametrize("base", ["", "/", "/base", "/a%20b//c/../d/~", "/a;b+c:d=e@f&g,h"])
+@pytest.mark.parametrize("token", [None, "a  token=="])
 def test_what_arrives_is_signed_as_botocore_would_have(base, token, monkeypatch):
     clean_aws(monkeypatch, **{"AWS_SESSION_TOKEN": token} if token else {})
     with wire() as told:
@@ -88,3 +89,19 @@ def test_what_arrives_is_signed_as_botocore_would_have(base, token, monkeypatch)
     signature = signer.signature(signer.string_to_sign(same, signer.canonical_request(same)), same)
     assert authorization.endswith(f"Signature={signature}")
     assert f"Credential={signer.scope(same)}," in authorization
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://email.example/a", "email.example"),
+        ("https://email.example:443", "email.example"),
+        ("http://email.example:443", "email.example:443"),
+        ("http://[::1]:80/", "[::1]"),
+        ("http://user:word@[::1]:8800/", "[::1]:8800"),
+        ("HTTP://Email.Example:8800", "email.example:8800"),
+    ],
+)
+def test_the_host_is_named_with_its_port_where_that_is_not_the_usual_one(url, host):
+    assert endpoint.is_usable(url)
+    assert endpoint.read(url).host == host

@@ -188,6 +188,18 @@ def test_a_connection_of_which_nothing_is_certain_is_not_used_again(said):
         assert (told.connections, len(told.requests)) == (2, 2)
 
 
+@pytest.mark.parametrize("status", [201, 301, 400, 408, 429, 500, 503])
+def test_a_connection_is_kept_after_an_acceptance_alone(status):
+    """Another answer may be of the connection: the next call would read the one to this call."""
+    with wire() as told:
+        told.do(says(b"HTTP/1.1 %d Some Reason\r\nContent-Length: 0\r\n\r\n" % status))
+        mailer = mailer_for(f"http://127.0.0.1:{told.port}")
+        mailer.send(EMAIL)
+        told.on_request = says(WHOLE)
+        assert mailer.send(EMAIL) == ACCEPTED
+        assert (told.connections, len(told.requests)) == (2, 2)
+
+
 def test_bytes_that_come_while_a_connection_is_idle_are_nobodys_answer():
     came = threading.Event()
     with wire() as told:
@@ -403,7 +415,8 @@ def test_an_address_that_swallows_packets_leaves_time_for_the_next(monkeypatch):
 
 @pytest.mark.parametrize("name", ["AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID"])
 @pytest.mark.parametrize(
-    "pasted", ["key\n", "key\r", "key\r\nHost: elsewhere.example", "key\udcff"]
+    "pasted",
+    ["key\n", "key\r", "key\r\nHost: elsewhere.example", "key\udcff", "key\x01", "key\x7f"],
 )
 def test_a_credential_that_no_header_can_hold_writes_nothing_and_holds_the_account(
     name, pasted, monkeypatch

@@ -1,0 +1,31 @@
+"""The credentials of a call, fetched before it: a fault on the way to them says nothing of the mail."""
+
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import NoCredentialsError
+
+if TYPE_CHECKING:
+    from botocore.credentials import ReadOnlyCredentials
+    from botocore.signers import RequestSigner
+
+
+class CredentialsNotFetched(Exception):
+    """The cause is what boto3 raised: of STS, of a program, of a file, of the machine's metadata."""
+
+
+def credentials_of(signer: "RequestSigner") -> "ReadOnlyCredentials":
+    """Give the client's credentials, fetched anew where they are about to expire.
+
+    Raises NoCredentialsError, and CredentialsNotFetched for whatever goes wrong: a profile with a
+    mistyped role is a ParamValidationError, a time-out of STS a ReadTimeoutError, a missing file an OSError.
+    Each of them would mean something else if it were of the call.
+    """
+    try:
+        found: ReadOnlyCredentials | None = signer.get_auth_instance(
+            signer.signing_name, signer.region_name
+        ).credentials
+    except Exception as fault:
+        raise CredentialsNotFetched from fault
+    if found is None:
+        raise NoCredentialsError
+    return found
