@@ -60,7 +60,11 @@ def cases_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """One PostgreSQL for the whole run."""
+    """One PostgreSQL for the whole run.
+
+    Its databases go with it. To drop one waits until all that was written to the others is on the disk,
+    which on a busy machine takes minutes.
+    """
     with EmbeddedPostgres() as server:
         yield server
 
@@ -155,13 +159,10 @@ def database_url(shared_url: str) -> str:
 
 
 @pytest.fixture
-def own_database_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+def own_database_url(postgres: EmbeddedPostgres, template: str) -> str:
     """A database of this test alone, for tests that start processes or cut connections."""
     name = f"own_{os.urandom(6).hex()}"
-    postgres.create_database(name, template=template)
-    yield postgres.url(name)
-    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # pyright: ignore
+    return postgres.create_database(name, template=template)
 
 
 @pytest.fixture

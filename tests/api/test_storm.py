@@ -29,7 +29,6 @@ def stormy(postgres: EmbeddedPostgres) -> Iterator[tuple[Storm, Web]]:
                 yield storm, Web(place=place, running=running, weather=WEATHER, key=key)
     finally:
         structlog.reset_defaults()
-        postgres.drop_database("storm")
 
 
 @pytest.fixture(scope="module")

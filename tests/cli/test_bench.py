@@ -159,32 +159,29 @@ def test_a_database_with_tables_is_refused_and_left_alone(
     postgres: EmbeddedPostgres, bare_cli: Cli
 ) -> None:
     url = postgres.create_database("somebodys")
-    try:
-        with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE precious AS SELECT 1 AS value")
+    before = signal.getsignal(signal.SIGINT)
+    ran = bare_cli("bench", "--quick", DATABASE_URL=url)
+    assert ran.status == 1
+    assert "needs an empty one" in ran.err
+    assert signal.getsignal(signal.SIGINT) is before
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT count(*), (SELECT value FROM precious) FROM pg_tables "
+            "WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+        ).fetchone()
+    assert tables == (1, 1)
+
+
+def test_a_given_database_is_empty_again_and_the_one_beside_it_gone() -> None:
+    with EmbeddedPostgres() as postgres:
+        url = postgres.create_database("given")
+        with psycopg.connect(postgres.create_database("not_empty"), autocommit=True) as connection:
             connection.execute("CREATE TABLE precious AS SELECT 1 AS value")
-        before = signal.getsignal(signal.SIGINT)
-        ran = bare_cli("bench", "--quick", DATABASE_URL=url)
-        assert ran.status == 1
-        assert "needs an empty one" in ran.err
-        assert signal.getsignal(signal.SIGINT) is before
-        with psycopg.connect(url, autocommit=True) as connection:
-            tables = connection.execute(
-                "SELECT count(*), (SELECT value FROM precious) FROM pg_tables "
-                "WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
-            ).fetchone()
-        assert tables == (1, 1)
-    finally:
-        postgres.drop_database("somebodys")
-
-
-def test_a_given_database_is_empty_again_and_the_one_beside_it_gone(
-    postgres: EmbeddedPostgres,
-) -> None:
-    url = postgres.create_database("given")
-    try:
         with Place(url) as given:
             assert bench_depth.Depth().deep(given, TINY)["p50 ms"] > 0
-        with pytest.raises(Unavailable), Place(postgres.url("template_for_tests")):
+        with pytest.raises(Unavailable), Place(postgres.url("not_empty")):
             pass
         with psycopg.connect(url, autocommit=True) as connection:
             left = connection.execute(
@@ -195,8 +192,6 @@ def test_a_given_database_is_empty_again_and_the_one_beside_it_gone(
         assert left == (0,)
         assert ("given",) in beside
         assert ("bench_deep",) not in beside
-    finally:
-        postgres.drop_database("given")
 
 
 def test_ctrl_c_leaves_no_process_and_no_directory(tmp_path: Path) -> None:

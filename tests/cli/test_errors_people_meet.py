@@ -61,7 +61,6 @@ def test_a_socket_that_is_not_there_and_a_name_that_is_not_known_are_told(
 
 
 def test_a_database_without_schema_asks_for_migrate(cli: Cli, postgres: EmbeddedPostgres) -> None:
-    postgres.drop_database("without_schema")
     url = postgres.create_database("without_schema")
     ran = cli("stats", DATABASE_URL=url)
     assert (ran.status, ran.out) == (1, "")
@@ -69,7 +68,6 @@ def test_a_database_without_schema_asks_for_migrate(cli: Cli, postgres: Embedded
     assert "run mail-service migrate" in ran.err
     assert cli("migrate", DATABASE_URL=url).status == 0
     assert cli("stats", DATABASE_URL=url).status == 0
-    postgres.drop_database("without_schema")
 
 
 def test_a_uri_that_is_none_is_refused_without_quoting_it(cli: Cli) -> None:

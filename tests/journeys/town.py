@@ -10,7 +10,6 @@ import json
 import secrets
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -360,8 +359,6 @@ class Town(Processes):
         """End everything, then judge the logs."""
         self.stop()
         self.sandbox.close()
-        with suppress(psycopg.OperationalError):  # a test may have taken its server down
-            self.postgres.drop_database(self._database)
         self.check_logs()
 
     def __enter__(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -41,16 +42,16 @@ VALUES ('00000000-0000-0000-0000-000000000000', 'caller', 'caller', '', '{send}'
 
 
 @pytest.fixture(scope="module")
-def schedules_url(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
+def schedules_url(postgres: EmbeddedPostgres, template: str) -> str:
     """A database of the schedules alone. Its commits don't wait for the disk: nothing crashes it."""
-    url = postgres.create_database("schedules", template=template)
+    name = f"schedules_{secrets.token_hex(6)}"
+    url = postgres.create_database(name, template=template)
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("ALTER DATABASE schedules SET synchronous_commit = off")
+        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")  # pyright: ignore
         begun = connection.execute("SELECT now()").fetchone()
         assert begun is not None
         connection.execute(_SLOW_CLOCK.format(begun=begun[0].isoformat(), slower=SLOWER))  # type: ignore[arg-type]
-    yield url
-    postgres.drop_database("schedules")
+    return url
 
 
 @pytest.fixture(scope="module")
