@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -163,6 +164,14 @@ def own_database_url(postgres: EmbeddedPostgres, template: str) -> str:
     """A database of this test alone, for tests that start processes or cut connections."""
     name = f"own_{os.urandom(6).hex()}"
     return postgres.create_database(name, template=template)
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port at which nobody listens: it is taken, so that nobody else is given it meanwhile."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield int(taken.getsockname()[1])
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The bytes of one call to SES and of its answer, on a connection that is kept.
 
 botocore writes the call and reads its answer; its ``before-call`` event lets us sign and carry it. Its
-own way through urllib3 costs three quarters of a call's CPU, keeps a connection however long it was
+own way through urllib3 costs more than half of a call's CPU, keeps a connection however long it was
 idle, gives no bound for a whole answer and forgets whether a fault came before the request left
 (docs/decisions/0015-transport.md and 0018-we-sign-a-call.md). Where the environment names a proxy, or
 a call is to be signed in another way than with Signature Version 4, botocore carries the call.

@@ -1,6 +1,5 @@
 """What goes wrong outside ends in a sentence that says what to do next, and never in a traceback."""
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -38,12 +37,10 @@ def test_a_missing_address_key_is_named_before_anything_is_connected(bare_cli: C
 
 
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
-def test_without_a_database_one_is_told_where_to_look(cli: Cli, command: tuple[str, ...]) -> None:
-    with socket.socket() as taken:
-        # Bound and not listening: nobody else can start to answer on this port.
-        taken.bind(("127.0.0.1", 0))
-        url = f"postgresql://shop:s3cret@127.0.0.1:{taken.getsockname()[1]}/mail"
-        ran = cli(*command, DATABASE_URL=url)
+def test_without_a_database_one_is_told_where_to_look(
+    cli: Cli, command: tuple[str, ...], closed_port: int
+) -> None:
+    ran = cli(*command, DATABASE_URL=f"postgresql://shop:s3cret@127.0.0.1:{closed_port}/mail")
     assert (ran.status, ran.out) == (1, "")
     assert "nothing listens there" in ran.err
     assert "check DATABASE_URL" in ran.err

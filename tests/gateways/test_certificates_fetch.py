@@ -103,11 +103,9 @@ def test_w4_more_fetches_than_allowed_are_refused_at_once_and_room_comes_back(se
     assert fetch(serve(whole(b"again")).url) == b"again"
 
 
-def test_a_server_that_is_not_there_or_speaks_no_tls_is_unavailable(serve):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_server_that_is_not_there_or_speaks_no_tls_is_unavailable(serve, closed_port):
     with pytest.raises(Unavailable):
-        CertificateFetcher()(f"http://127.0.0.1:{port}/x.pem")
+        CertificateFetcher()(f"http://127.0.0.1:{closed_port}/x.pem")
     with pytest.raises(Unavailable):
         CertificateFetcher()(serve(whole(b"x")).url.replace("http:", "https:"))
     with pytest.raises(Unavailable):

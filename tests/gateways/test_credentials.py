@@ -65,7 +65,7 @@ FAULTS = {
         {
             "AWS_WEB_IDENTITY_TOKEN_FILE": "{token}",
             "AWS_ROLE_ARN": ROLE,
-            "AWS_ENDPOINT_URL_STS": "http://127.0.0.1:9",
+            "AWS_ENDPOINT_URL_STS": "{closed}",
         },
     ),
     "an STS that says no": Fault(
@@ -92,10 +92,10 @@ def told(tmp_path, monkeypatch):
         yield told
 
 
-def set_up(fault: Fault, sts: str, folder, patch) -> None:
+def set_up(fault: Fault, servers: dict[str, str], folder, patch) -> None:
     (folder / "empty").touch()
     (folder / "token").write_text("a-token-of-a-web-identity")
-    places = {"{empty}": str(folder / "empty"), "{token}": str(folder / "token"), "{sts}": sts}
+    places = {"{empty}": str(folder / "empty"), "{token}": str(folder / "token"), **servers}
     for name, value in fault.environ.items():
         if name == "program":
             program(value, folder, patch)
@@ -117,11 +117,15 @@ def program(said: str, folder, patch) -> None:
 @pytest.mark.parametrize("proxied", [False, True], ids=["", "by a proxy"])
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_fault_on_the_way_to_the_credentials_holds_the_account(
-    fault, proxied, told, tmp_path, monkeypatch
+    fault, proxied, told, closed_port, tmp_path, monkeypatch
 ):
     with wire() as sts:
         sts.do(answer(403, {"Content-Type": "text/xml"}, STS_DENIES))
-        set_up(fault, f"http://127.0.0.1:{sts.port}", tmp_path, monkeypatch)
+        servers = {
+            "{sts}": f"http://127.0.0.1:{sts.port}",
+            "{closed}": f"http://127.0.0.1:{closed_port}",
+        }
+        set_up(fault, servers, tmp_path, monkeypatch)
         url = f"http://127.0.0.1:{told.port}"
         if proxied:
             monkeypatch.setenv("HTTP_PROXY", url)

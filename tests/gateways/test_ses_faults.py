@@ -40,11 +40,6 @@ def held(error_class: str, code: str) -> Held:
     return Held(scope=HoldScope.ENDPOINT, error_class=error_class, error_code=code)
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
-
-
 def over_tls(certificate, end, *, tunnel=False):
     """A script for a raw connection: handshake, read the whole request, then ``end`` it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -73,8 +68,8 @@ def stray_plain_bytes(raw: socket.socket) -> None:
 # --- nothing was connected ------------------------------------------------------------------------
 
 
-def test_a_refused_connection_holds_the_endpoint():
-    outcome = mailer_for(f"http://127.0.0.1:{closed_port()}").send(EMAIL)
+def test_a_refused_connection_holds_the_endpoint(closed_port):
+    outcome = mailer_for(f"http://127.0.0.1:{closed_port}").send(EMAIL)
     assert outcome == held(UNREACHED, "EndpointConnectionError")
 
 
@@ -156,8 +151,8 @@ def test_an_answer_lost_after_the_whole_request_over_tls_is_unknown(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_proxy_that_is_not_there_holds_the_endpoint(monkeypatch, scheme):
-    monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://127.0.0.1:{closed_port()}")
+def test_a_proxy_that_is_not_there_holds_the_endpoint(monkeypatch, scheme, closed_port):
+    monkeypatch.setenv(f"{scheme.upper()}_PROXY", f"http://127.0.0.1:{closed_port}")
     outcome = mailer_for(f"{scheme}://email.example").send(EMAIL)
     assert outcome == held(UNREACHED, "ProxyConnectionError")
 
