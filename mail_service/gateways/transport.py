@@ -10,10 +10,12 @@ a call is to be signed in another way than with Signature Version 4, botocore ca
 import os
 import re
 import ssl
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.awsrequest import AWSResponse
@@ -73,7 +75,7 @@ def install(
             {"AWS_ENDPOINT_URL": f"{what} (or AWS_ENDPOINT_URL_SESV2, or a profile)"}
         )
     if get_environ_proxies(client.meta.endpoint_url):
-        _answer_before_call(client, _fetch_credentials)
+        _answer_before_call(client, partial(_fetch_credentials, connect_timeout))
         return
     # boto3's own order.
     bundle = ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(verify=True)  # noqa: TID251 - a setting of boto3's, which reads the environment itself
@@ -92,11 +94,11 @@ def _answer_before_call(client: "SESV2Client", handler: Callable[..., object]) -
 
 
 def _fetch_credentials(
-    *, request_signer: "RequestSigner", context: Mapping[str, Any], **_: object
+    seconds: float, *, request_signer: "RequestSigner", context: Mapping[str, Any], **_: object
 ) -> None:
     """Leave the call to botocore, which will find the credentials fetched."""
     if _is_signed_plainly(request_signer, context):
-        credentials_of(request_signer)
+        credentials_of(request_signer, until=time.monotonic() + seconds)
 
 
 class Transport:
@@ -129,6 +131,9 @@ class Transport:
     ) -> tuple[AWSResponse, dict[str, Any]] | None:
         """Sign the request, write it once and give its answer, also as botocore parsed it.
 
+        Whatever comes before the first byte, credentials that are renewed too, has the time-out for
+        connecting in all; so a call that began within its lease does not write after it.
+
         None leaves the call to botocore. Raises NoCredentialsError, CredentialsNotFetched,
         InvalidConfigError, EndpointConnectionError, ConnectTimeoutError and SSLError only before a byte
         of the request is written, so that they prove that nothing left us; ReadTimeoutError and
@@ -136,22 +141,23 @@ class Transport:
         """
         if not _is_signed_plainly(request_signer, context):
             return None
+        until = time.monotonic() + self._connect_timeout
         url: str = params["url"]
         to = endpoint.read(url)
-        head = _head(to, params, request_signer, credentials_of(request_signer))
+        head = _head(to, params, request_signer, credentials_of(request_signer, until=until))
         if head is None:
             raise InvalidConfigError(
                 error_msg="AWS credentials or settings hold what no header can"
             )
-        answer = self._exchange(url, to, head + params["body"])
+        connection = self._kept(to) or self._connect(url, to, until)
+        answer = self._exchange(connection, url, head + params["body"])
         # Any mapping serves as headers, and as shape also none, whatever the stubs say.
         response = AWSResponse(url, answer.status, answer.headers, answer)  # pyright: ignore[reportArgumentType]
         parser = self._parsers.create_parser(model.service_model.resolved_protocol)
         said = convert_to_response_dict(response, model)
         return response, parser.parse(said, model.output_shape)  # pyright: ignore[reportArgumentType]
 
-    def _exchange(self, url: str, to: Endpoint, wire: bytes) -> HttpAnswer:
-        connection = self._kept(to) or self._connect(url, to)
+    def _exchange(self, connection: Connection, url: str, wire: bytes) -> HttpAnswer:
         try:
             answer = connection.exchange(wire, self._read_timeout)
         except BaseException as error:
@@ -179,10 +185,10 @@ class Transport:
             connection.close()
         return None
 
-    def _connect(self, url: str, to: Endpoint) -> Connection:
+    def _connect(self, url: str, to: Endpoint, until: float) -> Connection:
         tls = self._tls if to.secure else None
         try:
-            sock = connect(to.hostname, to.port, tls, self._connect_timeout)
+            sock = connect(to.hostname, to.port, tls, until=until)
         except ssl.SSLError as error:
             raise SSLError(endpoint_url=url, error=error) from Unconnected(error)
         except TimeoutError as error:

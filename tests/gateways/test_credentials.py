@@ -5,6 +5,7 @@ Each is made by boto3 itself from the environment, and is the same where a proxy
 
 import json
 import sys
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -21,6 +22,8 @@ from mail_service.gateways.credentials import credentials_of
 from mail_service.gateways.ses import SesMailer
 from tests.gateways.test_ses_wire import (
     EMAIL,
+    IMPATIENT,
+    PATIENT,
     answer,
     clean_aws,
     mailer_for,
@@ -159,11 +162,42 @@ def test_whatever_is_raised_while_credentials_are_fetched_says_nothing_of_the_ma
 
     class Client:
         def send_email(self, **_):
-            credentials_of(Signer())
+            credentials_of(Signer(), until=time.monotonic() + PATIENT)
 
     outcome = SesMailer(Client(), None).send(EMAIL)
     assert isinstance(outcome, Held)
     assert (outcome.scope, outcome.error_class) == (HoldScope.ACCOUNT, "credentials")
+
+
+SLOW_AFTER_THE_FIRST_TIME = """
+import pathlib, time
+from datetime import UTC, datetime, timedelta
+mark = pathlib.Path(__file__).with_suffix(".mark")
+if mark.exists():
+    time.sleep(1)
+mark.touch()
+soon = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()  # so soon that it is asked again
+said = {"Version": 1, "AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "secret", "Expiration": soon}
+print(__import__("json").dumps(said))
+"""
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["", "by a proxy"])
+def test_credentials_that_come_too_late_for_the_lease_do_not_send_the_mail(
+    proxied, told, tmp_path, monkeypatch
+):
+    """boto3 gives STS a minute. By then the mail may be another's."""
+    program("", tmp_path, monkeypatch)
+    (tmp_path / "program.py").write_text(SLOW_AFTER_THE_FIRST_TIME)
+    url = f"http://127.0.0.1:{told.port}"
+    if proxied:
+        monkeypatch.setenv("HTTP_PROXY", url)
+        url = "http://email.example"
+    outcome = mailer_for(url, seconds=IMPATIENT).send(EMAIL)
+    assert outcome == Held(
+        scope=HoldScope.ACCOUNT, error_class="credentials", error_code="TimeoutError"
+    )
+    assert told.connections == 0
 
 
 def test_credentials_of_a_program_sign_the_mail(told, tmp_path, monkeypatch):
