@@ -156,8 +156,11 @@ class Settings(BaseModel):
 
     @property
     def call_seconds(self) -> float:
-        """The longest that one SES call is expected to take. The time-outs count per address and per
-        read, so a call may last longer; then its lease leads to doubt, and its result still counts."""
+        """The longest that one SES call is expected to take.
+
+        Behind a proxy the time-outs count per address and per read, so a call may last longer; then its
+        lease leads to doubt, and its result still counts.
+        """
         return self.ses_connect_timeout + self.ses_read_timeout
 
     @property

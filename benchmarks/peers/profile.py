@@ -147,6 +147,8 @@ class Started:
             [
                 *("redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""),
                 *("--dir", str(place.run.path), "--appendonly", "yes", "--appendfsync", "everysec"),
+                # A title would be written over the environment, which marks the bench's processes.
+                *("--set-proc-title", "no"),
             ],
             {},
             place.run.path,

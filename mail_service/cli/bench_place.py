@@ -98,6 +98,7 @@ class Place:
     def __init__(self, database_url: str | None) -> None:
         self._stack = ExitStack()
         self._number = 0
+        self._running: list[Running] = []
         try:
             self.postgres = None
             if database_url is None:
@@ -113,6 +114,7 @@ class Place:
                 database_url = self.postgres.create_database("bench")
             else:
                 self.run = self._stack.enter_context(RunDirectory())
+            self._stack.callback(lambda: self.stop(self._running))
             self.mail = write_mail(self.run.path / "mail.json")
             self.provider = ProviderClient(self.run)
             self._stack.callback(self.provider.close)
@@ -164,10 +166,13 @@ class Place:
                 start_new_session=True,
             )
         self.run.guard(process.pid)
-        return Running(name, log, process)
+        running = Running(name, log, process)
+        self._running.append(running)
+        return running
 
     def stop(self, running: Sequence[Running]) -> None:
         """Stop processes as a platform does, and remove their logs."""
+        self._running = [one for one in self._running if one not in running]
         for one in running:
             if one.process.poll() is None:
                 with suppress(ProcessLookupError):

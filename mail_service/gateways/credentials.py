@@ -14,24 +14,42 @@ class CredentialsNotFetched(Exception):
     """The cause is what boto3 raised: of STS, of a program, of a file, of the machine's metadata."""
 
 
-def credentials_of(signer: "RequestSigner", *, until: float) -> "ReadOnlyCredentials":
-    """Give the client's credentials, fetched anew where they are about to expire.
+class Credentials:
+    """A client's credentials, fetched anew where they are about to expire. Safe to share between threads.
 
-    ``until`` is monotonic: boto3 gives STS a minute, and credentials that come after the lease of the mail
-    would send it when it may be another's. They are there for the next mail.
-
-    Raises NoCredentialsError, and CredentialsNotFetched for whatever goes wrong: a profile with a
-    mistyped role is a ParamValidationError, a time-out of STS a ReadTimeoutError, a missing file an OSError.
-    Each of them would mean something else if it were of the call.
+    boto3 gives STS a minute, and a mail that waited for it could leave when its lease has run out and it
+    may be another's. So that mail is not sent, and what came too late serves those after it for
+    ``late_ones_serve`` seconds: else a renewal that is always slow would let none go.
     """
+
+    def __init__(self, *, late_ones_serve: float = 60.0) -> None:
+        self._late_ones_serve = late_ones_serve
+        self._late: tuple[ReadOnlyCredentials | None, float] = (None, 0.0)
+
+    def of(self, signer: "RequestSigner", *, until: float) -> "ReadOnlyCredentials":
+        """Give them before ``until``, which is monotonic.
+
+        Raises NoCredentialsError, and CredentialsNotFetched for whatever goes wrong: a profile with a
+        mistyped role is a ParamValidationError, a time-out of STS a ReadTimeoutError, a missing file an
+        OSError. Each of them would mean something else if it were of the call.
+        """
+        late, good_until = self._late
+        if late is not None and time.monotonic() < good_until:
+            return late
+        found = _fetched(signer)
+        now = time.monotonic()
+        if now >= until:
+            self._late = (found, now + self._late_ones_serve)
+            raise CredentialsNotFetched from TimeoutError("the credentials came too late")
+        return found
+
+
+def _fetched(signer: "RequestSigner") -> "ReadOnlyCredentials":
     try:
-        found: ReadOnlyCredentials | None = signer.get_auth_instance(
-            signer.signing_name, signer.region_name
-        ).credentials
+        auth = signer.get_auth_instance(signer.signing_name, signer.region_name)
     except Exception as fault:
         raise CredentialsNotFetched from fault
-    if time.monotonic() >= until:
-        raise CredentialsNotFetched from TimeoutError("the credentials came too late")
+    found: ReadOnlyCredentials | None = auth.credentials
     if found is None:
         raise NoCredentialsError
     return found

@@ -37,7 +37,7 @@ from httptools import HttpParserError
 from mail_service.errors import SettingsError
 from mail_service.gateways import endpoint
 from mail_service.gateways.connecting import Connection, Unconnected, connect
-from mail_service.gateways.credentials import credentials_of
+from mail_service.gateways.credentials import Credentials
 from mail_service.gateways.endpoint import Endpoint
 from mail_service.gateways.http_answer import HttpAnswer
 from mail_service.gateways.signature import TIME_FORMAT, signed
@@ -70,12 +70,12 @@ def install(
     the endpoint is no address.
     """
     if not endpoint.is_usable(client.meta.endpoint_url):
-        what = "expected http:// or https:// with a host and perhaps a port and a path, and no more"
-        raise SettingsError(
-            {"AWS_ENDPOINT_URL": f"{what} (or AWS_ENDPOINT_URL_SESV2, or a profile)"}
-        )
+        what = "expected http:// or https://, a host, perhaps a port and a path in plain ASCII; no query"
+        raise SettingsError({"SES_ENDPOINT_URL, AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_SESV2": what})
     if get_environ_proxies(client.meta.endpoint_url):
-        _answer_before_call(client, partial(_fetch_credentials, connect_timeout))
+        # botocore will ask for them again, and must not wait where we did not.
+        ours = Credentials(late_ones_serve=0)
+        _answer_before_call(client, partial(_fetch_credentials, ours, connect_timeout))
         return
     # boto3's own order.
     bundle = ca_bundle or os.environ.get("REQUESTS_CA_BUNDLE") or get_cert_path(verify=True)  # noqa: TID251 - a setting of boto3's, which reads the environment itself
@@ -94,11 +94,16 @@ def _answer_before_call(client: "SESV2Client", handler: Callable[..., object]) -
 
 
 def _fetch_credentials(
-    seconds: float, *, request_signer: "RequestSigner", context: Mapping[str, Any], **_: object
+    credentials: Credentials,
+    seconds: float,
+    *,
+    request_signer: "RequestSigner",
+    context: Mapping[str, Any],
+    **_: object,
 ) -> None:
     """Leave the call to botocore, which will find the credentials fetched."""
     if _is_signed_plainly(request_signer, context):
-        credentials_of(request_signer, until=time.monotonic() + seconds)
+        credentials.of(request_signer, until=time.monotonic() + seconds)
 
 
 class Transport:
@@ -113,6 +118,7 @@ class Transport:
         idle_seconds: float,
     ) -> None:
         self._parsers = parsers
+        self._credentials = Credentials()
         self._tls = tls
         self._connect_timeout = connect_timeout
         self._read_timeout = read_timeout
@@ -144,7 +150,8 @@ class Transport:
         until = time.monotonic() + self._connect_timeout
         url: str = params["url"]
         to = endpoint.read(url)
-        head = _head(to, params, request_signer, credentials_of(request_signer, until=until))
+        credentials = self._credentials.of(request_signer, until=until)
+        head = _head(to, params, request_signer, credentials)
         if head is None:
             raise InvalidConfigError(
                 error_msg="AWS credentials or settings hold what no header can"

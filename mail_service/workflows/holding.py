@@ -187,7 +187,13 @@ def _open(rt: Runtime, tx: Tx, why: Held, subject: str, *, probed_sender: str | 
         probed_sender=probed_sender,
     )
     if opened:
-        journal.alarm_once(tx, "sending_held", scope=why.scope, error_class=why.error_class)
+        journal.alarm_once(
+            tx,
+            "sending_held",
+            scope=why.scope,
+            error_class=why.error_class,
+            error_code=why.error_code,
+        )
 
 
 def _subject(rt: Runtime, row: Claimed, scope: HoldScope) -> str:

@@ -230,3 +230,10 @@ def _words(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return []
+
+
+def test_what_a_case_left_running_ends_with_the_bench() -> None:
+    with Place(None) as place:
+        left = place.start("left", ["sleep", "600"], {})
+        assert left.process.poll() is None
+    assert left.process.poll() == -signal.SIGTERM
