@@ -122,6 +122,13 @@ class Transactions:
         tx.committed()
 
     @contextmanager
+    def snapshot(self) -> Generator[Tx]:
+        """Open a transaction that writes nothing and sees one moment throughout: for what is read in parts."""
+        with self.transaction() as tx:
+            tx.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield tx
+
+    @contextmanager
     def statement(self) -> Generator[Tx]:
         """Open a transaction for one statement, which commits itself: a third of the round trips.
 

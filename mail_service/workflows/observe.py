@@ -98,7 +98,7 @@ def account(rt: Runtime, account_id: UUID) -> Account:
 
 def email(rt: Runtime, email_id: UUID) -> EmailView:
     """Give one email with everything that happened to it. Raises NotFound."""
-    with rt.db.transaction() as tx:
+    with rt.db.snapshot() as tx:
         found = views.by_id(tx, email_id)
     if found is None:
         raise NotFound("there is no such email")
@@ -107,7 +107,7 @@ def email(rt: Runtime, email_id: UUID) -> EmailView:
 
 def list_emails(rt: Runtime, wanted: Filter, *, after: str | None, limit: int) -> Page[EmailView]:
     """Give emails newest first."""
-    with rt.db.transaction() as tx:
+    with rt.db.snapshot() as tx:
         found = views.page(tx, wanted, after=_place(after), limit=limit + 1)
     return _page(found, limit, [(view.email.created_at, view.email.id) for view in found])
 
