@@ -209,17 +209,18 @@ class Drain:
     def _wait(self) -> None:
         now = time.monotonic()
         until = now + POLL_SECONDS
+        due = self._results.seconds_until_due()
+        if due is not None:
+            until = min(until, now + due)
         if self._stop_at is not None:
-            until = min(until, self._stop_at) if self._callers.out else now
+            idle = due is None and not self._callers.out
+            until = now if idle else min(until, self._stop_at)
         else:
             if self._room() > 0:
                 until = min(until, now if self._woken else self._poll_at, self._sweep_check_at)
             until = min(until, self._probe_at)
             if self._waiting:
                 until = min(until, now + BUSY_ROW_SECONDS)
-        due = self._results.seconds_until_due()
-        if due is not None:
-            until = min(until, now + due)
         self._sleep(until - now)
 
     def _sleep(self, seconds: float) -> None:

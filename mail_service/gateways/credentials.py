@@ -1,13 +1,18 @@
 """The credentials of a call, fetched before it: a fault on the way to them says nothing of the mail."""
 
+import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from botocore.exceptions import NoCredentialsError
 
 if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
     from botocore.signers import RequestSigner
+
+
+SERVE_SECONDS: Final = 60.0
+"""How long credentials may serve unasked. boto3 renews minutes before they expire."""
 
 
 class CredentialsNotFetched(Exception):
@@ -19,12 +24,16 @@ class Credentials:
 
     boto3 gives STS a minute, and a mail that waited for it could leave when its lease has run out and it
     may be another's. So that mail is not sent, and what came too late serves those after it for
-    ``late_ones_serve`` seconds: else a renewal that is always slow would let none go.
+    ``late_ones_serve`` seconds: else a renewal that is always slow would let none go. One thread asks
+    at a time, or each would ask anew, one after the other; meanwhile what is known serves the others.
     """
 
-    def __init__(self, *, late_ones_serve: float = 60.0) -> None:
+    def __init__(self, *, late_ones_serve: float = SERVE_SECONDS) -> None:
         self._late_ones_serve = late_ones_serve
-        self._late: tuple[ReadOnlyCredentials | None, float] = (None, 0.0)
+        self._asking = threading.Lock()
+        self._known: ReadOnlyCredentials | None = None
+        self._known_until = 0.0
+        self._ask_again_at = 0.0
 
     def of(self, signer: "RequestSigner", *, until: float) -> "ReadOnlyCredentials":
         """Give them before ``until``, which is monotonic.
@@ -33,13 +42,25 @@ class Credentials:
         mistyped role is a ParamValidationError, a time-out of STS a ReadTimeoutError, a missing file an
         OSError. Each of them would mean something else if it were of the call.
         """
-        late, good_until = self._late
-        if late is not None and time.monotonic() < good_until:
-            return late
+        if not self._asking.acquire(blocking=False):
+            now = time.monotonic()
+            if self._known is not None and now < self._known_until:
+                return self._known
+            if not self._asking.acquire(timeout=max(0.0, until - now)):
+                raise CredentialsNotFetched from TimeoutError("another thread still asks")
+        try:
+            if self._known is not None and time.monotonic() < self._ask_again_at:
+                return self._known
+            return self._ask(signer, until)
+        finally:
+            self._asking.release()
+
+    def _ask(self, signer: "RequestSigner", until: float) -> "ReadOnlyCredentials":
         found = _fetched(signer)
         now = time.monotonic()
+        self._known, self._known_until = found, now + SERVE_SECONDS
         if now >= until:
-            self._late = (found, now + self._late_ones_serve)
+            self._ask_again_at = now + self._late_ones_serve
             raise CredentialsNotFetched from TimeoutError("the credentials came too late")
         return found
 

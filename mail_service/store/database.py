@@ -123,7 +123,7 @@ class Transactions:
 
     @contextmanager
     def snapshot(self) -> Generator[Tx]:
-        """Open a transaction that writes nothing and sees one moment throughout: for what is read in parts."""
+        """Open a transaction that writes nothing and sees one moment: for what is read in parts."""
         with self.transaction() as tx:
             tx.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield tx

@@ -6,6 +6,7 @@ Each is made by boto3 itself from the environment, and is the same where a proxy
 import json
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
@@ -172,10 +173,11 @@ def test_whatever_is_raised_while_credentials_are_fetched_says_nothing_of_the_ma
 SLOW_AFTER_THE_FIRST_TIME = """
 import pathlib, time
 from datetime import UTC, datetime, timedelta
-mark = pathlib.Path(__file__).with_suffix(".mark")
-if mark.exists():
+runs = pathlib.Path(__file__).with_suffix(".runs")
+if runs.exists():
     time.sleep(1)
-mark.touch()
+with runs.open("a") as log:
+    log.write("run ")
 soon = (datetime.now(UTC) + timedelta(minutes=5)).isoformat()  # so soon that it is asked again
 said = {"Version": 1, "AccessKeyId": "AKIAEXAMPLE", "SecretAccessKey": "secret", "Expiration": soon}
 print(__import__("json").dumps(said))
@@ -201,6 +203,19 @@ def test_credentials_that_come_too_late_for_the_lease_do_not_send_the_mail(
         assert mailer.send(EMAIL) == late
     else:  # or a renewal that is always slow would let none go
         assert [type(mailer.send(EMAIL)) for _ in range(2)] == [Accepted, Accepted]
+
+
+def test_threads_that_want_credentials_at_once_ask_once(told, tmp_path, monkeypatch):
+    program("", tmp_path, monkeypatch)
+    (tmp_path / "program.py").write_text(SLOW_AFTER_THE_FIRST_TIME)
+    url = f"http://127.0.0.1:{told.port}"
+    mailer = SesMailer(ses_client("eu-west-1", url, IMPATIENT, PATIENT, 4), None)
+    with ThreadPoolExecutor(4) as threads:
+        outcomes = set(threads.map(mailer.send, [EMAIL] * 4))
+    assert outcomes == {
+        Held(scope=HoldScope.ACCOUNT, error_class="credentials", error_code="TimeoutError")
+    }
+    assert (tmp_path / "program.runs").read_text().split() == ["run"] * 2  # the first as it began
 
 
 def test_credentials_of_a_program_sign_the_mail(told, tmp_path, monkeypatch):
