@@ -98,8 +98,8 @@ BUGS = (
             (
                 Patch(
                     "mail_service/workflows/holding.py",
-                    '    if opened:\n        journal.alarm_once(tx, "sending_held", scope=why.',
-                    '    if True:\n        journal.alarm_once(tx, "sending_held", scope=why.',
+                    '    if opened:\n        journal.alarm_once(\n            tx,\n            "sending_held",',
+                    '    if True:\n        journal.alarm_once(\n            tx,\n            "sending_held",',
                 ),
             ),
             ("each hold raises one alarm",),
