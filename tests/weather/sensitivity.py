@@ -98,8 +98,8 @@ BUGS = (
             (
                 Patch(
                     "mail_service/workflows/holding.py",
-                    '    if opened:\n        journal.alarm_once(\n            tx,\n            "sending_held",',
-                    '    if True:\n        journal.alarm_once(\n            tx,\n            "sending_held",',
+                    '    if opened:\n        journal.alarm_once(\n            tx,\n            "sending',
+                    '    if True:\n        journal.alarm_once(\n            tx,\n            "sending',
                 ),
             ),
             ("each hold raises one alarm",),
