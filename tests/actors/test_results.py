@@ -87,8 +87,10 @@ def test_a_result_that_cannot_be_recorded_keeps_neither_those_beside_it_nor_thos
     now = results.seconds_until_due()
     assert now is not None
     assert now <= 0
-    results.record()
+    with capture_logs() as logs:
+        results.record()
     assert recorded(sql) == {"m-1", "m-2", "m-3"}
+    assert not [one for one in logs if one.get("alarm") == "result_unusable"], "not tried each time"
     assert results, "the bad one is held for as long as the process lives"
 
 
